@@ -1,0 +1,2 @@
+//! bizrq-replay
+fn main() {}

@@ -1,0 +1,228 @@
+//! Instants as integers. The domain never asks what time it is; every [`Timestamp`] came in an event
+//! or an argument.
+
+use chrono::{DateTime, NaiveDate};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+
+/// Milliseconds in an hour.
+pub const HOUR_MS: i64 = 3_600_000;
+
+/// The instant that sums of `amount × time` count from: 2026-01-01T00:00:00Z.
+///
+/// Near the data on purpose: an open segment adds `amount × start` to a sum, and 2⁶³ bytes times the
+/// milliseconds since 1970 would leave little room in 128 bits.
+pub const ORIGIN: Timestamp = Timestamp(1_767_225_600_000);
+
+/// An instant, in milliseconds since 1970-01-01T00:00:00Z, between [`Timestamp::MIN`] and
+/// [`Timestamp::MAX`].
+///
+/// Text form: RFC 3339 in UTC with exactly three decimals (`2026-11-29T16:00:00.000Z`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+/// Why a text or a number is no [`Timestamp`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimestampError {
+    /// Not RFC 3339.
+    #[error("`{0}` is no RFC 3339 time; write it like 2026-11-29T16:00:00.000Z")]
+    Malformed(String),
+    /// Finer than a millisecond.
+    #[error("`{0}` is finer than a millisecond; drop the digits after the third decimal")]
+    TooFine(String),
+    /// Outside the range that bizrq keeps.
+    #[error("`{0}` is outside 1970-01-01 to 2199-12-31; check the unit (seconds or milliseconds)")]
+    OutOfRange(String),
+}
+
+impl Timestamp {
+    /// 1970-01-01T00:00:00Z.
+    pub const MIN: Self = Self(0);
+    /// 2199-12-31T23:59:59.999Z, the last millisecond.
+    pub const MAX: Self = Self(7_258_118_399_999);
+
+    /// An instant from milliseconds since 1970.
+    ///
+    /// # Errors
+    /// [`TimestampError::OutOfRange`] before [`Self::MIN`] or after [`Self::MAX`].
+    pub fn from_millis(millis: i64) -> Result<Self, TimestampError> {
+        if (Self::MIN.0..=Self::MAX.0).contains(&millis) {
+            Ok(Self(millis))
+        } else {
+            Err(TimestampError::OutOfRange(millis.to_string()))
+        }
+    }
+
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// Milliseconds from `earlier` to `self`; negative when `self` is the earlier one.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> i64 {
+        // Both lie within 230 years of each other: no overflow.
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// `self` moved by `millis`, kept within [`Self::MIN`] and [`Self::MAX`].
+    #[must_use]
+    pub fn shifted(self, millis: i64) -> Self {
+        Self(self.0.saturating_add(millis).clamp(Self::MIN.0, Self::MAX.0))
+    }
+
+    /// Parses RFC 3339, any offset, at most three decimals that count.
+    ///
+    /// # Errors
+    /// [`TimestampError`] naming the text.
+    pub fn parse(text: &str) -> Result<Self, TimestampError> {
+        let (whole, finer) = Self::split(text)?;
+        if finer { Err(TimestampError::TooFine(text.to_owned())) } else { Ok(whole) }
+    }
+
+    /// Parses RFC 3339 and drops what is finer than a millisecond (towards the past), as the
+    /// Kubernetes API server drops what is finer than a second.
+    ///
+    /// # Errors
+    /// [`TimestampError`] naming the text.
+    pub fn parse_floor(text: &str) -> Result<Self, TimestampError> {
+        Self::split(text).map(|(whole, _)| whole)
+    }
+
+    fn split(text: &str) -> Result<(Self, bool), TimestampError> {
+        if let Some(millis) = canonical(text.as_bytes()) {
+            return Self::from_millis(millis)
+                .map(|t| (t, false))
+                .map_err(|_| TimestampError::OutOfRange(text.to_owned()));
+        }
+        let Ok(parsed) = DateTime::parse_from_rfc3339(text) else {
+            return Err(TimestampError::Malformed(text.chars().take(64).collect()));
+        };
+        let finer = parsed.timestamp_subsec_nanos().checked_rem(1_000_000) != Some(0);
+        Self::from_millis(parsed.timestamp_millis())
+            .map(|t| (t, finer))
+            .map_err(|_| TimestampError::OutOfRange(text.to_owned()))
+    }
+}
+
+/// The two forms that events and the API server write, without a general parser:
+/// `YYYY-MM-DDTHH:MM:SSZ` and `YYYY-MM-DDTHH:MM:SS.mmmZ`. Anything else is `None`.
+fn canonical(text: &[u8]) -> Option<i64> {
+    let (head, millis) = match text.len() {
+        20 => (text.strip_suffix(b"Z")?, 0),
+        24 => {
+            let (head, fraction) = text.strip_suffix(b"Z")?.split_at_checked(19)?;
+            (head, digits(fraction.strip_prefix(b".")?)?)
+        }
+        _ => return None,
+    };
+    let [y @ .., b'-', mo1, mo2, b'-', d1, d2, b'T', h1, h2, b':', mi1, mi2, b':', s1, s2] = head
+    else {
+        return None;
+    };
+    let day = NaiveDate::from_ymd_opt(
+        i32::try_from(digits(y)?).ok()?,
+        u32::try_from(digits(&[*mo1, *mo2])?).ok()?,
+        u32::try_from(digits(&[*d1, *d2])?).ok()?,
+    )?;
+    let (h, m, s) = (digits(&[*h1, *h2])?, digits(&[*mi1, *mi2])?, digits(&[*s1, *s2])?);
+    if h > 23 || m > 59 || s > 59 {
+        return None;
+    }
+    let days = i64::from(day.to_epoch_days());
+    let seconds = days.checked_mul(24)?.checked_add(h)?.checked_mul(60)?.checked_add(m)?;
+    seconds.checked_mul(60)?.checked_add(s)?.checked_mul(1000)?.checked_add(millis)
+}
+
+fn digits(text: &[u8]) -> Option<i64> {
+    text.iter().try_fold(0_i64, |n, b| {
+        let digit = b.checked_sub(b'0').filter(|d| *d < 10)?;
+        n.checked_mul(10)?.checked_add(i64::from(digit))
+    })
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(t) = DateTime::from_timestamp_millis(self.0) else { return Err(fmt::Error) };
+        write!(f, "{}", t.format("%Y-%m-%dT%H:%M:%S%.3fZ"))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Timestamp;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an RFC 3339 time")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
+                Timestamp::parse(text).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Visitor)
+    }
+}
+
+#[cfg(feature = "cli")]
+impl schemars::JsonSchema for Timestamp {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Timestamp".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "format": "date-time",
+            "pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_short_forms_and_the_general_parser_agree() {
+        for text in ["2026-11-29T16:00:00Z", "2024-02-29T23:59:59.999Z", "1970-01-01T00:00:00.001Z"]
+        {
+            let general = DateTime::parse_from_rfc3339(text).unwrap().timestamp_millis();
+            assert_eq!(canonical(text.as_bytes()), Some(general), "{text}");
+        }
+        assert_eq!(
+            Timestamp::parse("2026-11-29T17:00:00.25+01:00").unwrap().to_string(),
+            "2026-11-29T16:00:00.250Z"
+        );
+    }
+
+    #[test]
+    fn what_is_no_instant_is_refused_by_name() {
+        assert!(matches!(
+            Timestamp::parse("2026-02-30T00:00:00Z"),
+            Err(TimestampError::Malformed(_))
+        ));
+        assert!(matches!(
+            Timestamp::parse("2026-11-29T16:00:00.0001Z"),
+            Err(TimestampError::TooFine(_))
+        ));
+        assert!(matches!(
+            Timestamp::parse("9999-01-01T00:00:00Z"),
+            Err(TimestampError::OutOfRange(_))
+        ));
+        assert!(matches!(
+            Timestamp::parse("1969-12-31T23:59:59Z"),
+            Err(TimestampError::OutOfRange(_))
+        ));
+        assert_eq!(
+            Timestamp::parse_floor("2026-11-29T16:00:00.0009Z").unwrap().to_string(),
+            "2026-11-29T16:00:00.000Z"
+        );
+    }
+}

@@ -1,0 +1,2 @@
+//! bizrq
+pub mod domain;

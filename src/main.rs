@@ -1,0 +1,2 @@
+//! bizrq
+fn main() {}
