@@ -3,7 +3,9 @@
 //! No I/O, no clock, no randomness, no async, no float: every instant came in an event or an argument.
 #![deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
+pub mod amounts;
 pub mod event;
+pub mod names;
 pub mod quantity;
 pub mod resources;
 pub mod text;

@@ -1,0 +1,89 @@
+//! Amounts under several keys at once: what a pod holds, what a workload asks for.
+
+use super::{names::KeyId, quantity::Milli};
+
+/// A sum left 128 bits; whoever meets it stops or quarantines, never wraps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an amount exceeds 128 bits")]
+pub struct Overflow;
+
+/// Milli-units by key, sorted by key, no key twice; a key that is not listed counts 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Amounts(Vec<(KeyId, Milli)>);
+
+impl Amounts {
+    /// The amount under `key`.
+    #[must_use]
+    pub fn get(&self, key: KeyId) -> Milli {
+        let i = self.0.binary_search_by_key(&key, |(k, _)| *k).ok();
+        i.and_then(|i| self.0.get(i)).map_or(0, |(_, amount)| *amount)
+    }
+
+    /// Adds `amount` under `key`.
+    ///
+    /// # Errors
+    /// [`Overflow`]; nothing is changed.
+    pub fn add(&mut self, key: KeyId, amount: Milli) -> Result<(), Overflow> {
+        match self.0.binary_search_by_key(&key, |(k, _)| *k) {
+            Ok(i) => {
+                if let Some((_, sum)) = self.0.get_mut(i) {
+                    *sum = sum.checked_add(amount).ok_or(Overflow)?;
+                }
+            }
+            Err(i) => self.0.insert(i, (key, amount)),
+        }
+        Ok(())
+    }
+
+    /// Raises `key` to `amount` where it is less.
+    pub fn raise(&mut self, key: KeyId, amount: Milli) {
+        match self.0.binary_search_by_key(&key, |(k, _)| *k) {
+            Ok(i) => {
+                if let Some((_, most)) = self.0.get_mut(i) {
+                    *most = amount.max(*most);
+                }
+            }
+            Err(i) => self.0.insert(i, (key, amount)),
+        }
+    }
+
+    /// Raises every key to its amount in `other` where it is less.
+    pub fn raise_all(&mut self, other: &Self) {
+        for (key, amount) in other.iter() {
+            self.raise(key, amount);
+        }
+    }
+
+    /// Adds `other` `times` times.
+    ///
+    /// # Errors
+    /// [`Overflow`]; `self` is then of no use.
+    pub fn add_times(&mut self, other: &Self, times: i128) -> Result<(), Overflow> {
+        for (key, amount) in other.iter() {
+            self.add(key, amount.checked_mul(times).ok_or(Overflow)?)?;
+        }
+        Ok(())
+    }
+
+    /// Keys and amounts in order of key.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (KeyId, Milli)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Whether every amount is 0.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.0.iter().all(|(_, amount)| *amount == 0)
+    }
+}
+
+impl FromIterator<(KeyId, Milli)> for Amounts {
+    /// Of a key that comes twice the larger amount counts.
+    fn from_iter<I: IntoIterator<Item = (KeyId, Milli)>>(entries: I) -> Self {
+        let mut amounts = Self::default();
+        for (key, amount) in entries {
+            amounts.raise(key, amount);
+        }
+        amounts
+    }
+}

@@ -1,0 +1,227 @@
+//! Names as small numbers: groups, keys, clusters and object uids, so that the ledger compares integers.
+
+use foldhash::fast::FixedState;
+use std::collections::HashMap;
+
+/// A hash map with a fixed seed: the domain knows no randomness, and equal histories give equal ledgers.
+pub type Map<K, V> = HashMap<K, V, FixedState>;
+
+/// A set with a fixed seed.
+pub type Set<K> = std::collections::HashSet<K, FixedState>;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $id:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $id(pub u32);
+
+        impl $id {
+            /// Place in a table with one row an id.
+            #[must_use]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )+};
+}
+
+ids! {
+    /// A group's name, for ever: an account outlives its quota object. 0 is the empty group.
+    GroupId;
+    /// A normalised key (`limits.cpu`, `limits.cpu.A4`, `cash/limits.cpu`).
+    KeyId;
+    /// The source of facts: `/clusters/NAME` or `/imports/NAME`.
+    ClusterId;
+}
+
+impl GroupId {
+    /// The empty group: usage that no group is billed for.
+    pub const NONE: Self = Self(0);
+}
+
+/// An object's uid in 128 bits: a UUID's own bits, or of any other text its BLAKE3 (cut), so that no two
+/// texts share one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid([u64; 2]);
+
+impl Uid {
+    /// The uid that `text` spells.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        Self(uuid(text.as_bytes()).unwrap_or_else(|| hashed(text)))
+    }
+}
+
+/// An object of one cluster: a pod, a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// Where it lives.
+    pub cluster: ClusterId,
+    /// Which it is.
+    pub uid: Uid,
+}
+
+/// The bits of a UUID in canonical text (36 bytes, lower case), else `None`.
+fn uuid(text: &[u8]) -> Option<[u64; 2]> {
+    if text.len() != 36 {
+        return None;
+    }
+    let mut bits = 0_u128;
+    for (i, b) in text.iter().enumerate() {
+        let digit = match (i, b) {
+            (8 | 13 | 18 | 23, b'-') => continue,
+            (8 | 13 | 18 | 23, _) => return None,
+            (_, b'0'..=b'9') => b.wrapping_sub(b'0'),
+            (_, b'a'..=b'f') => b.wrapping_sub(b'a').wrapping_add(10),
+            _ => return None,
+        };
+        bits = (bits << 4) | u128::from(digit);
+    }
+    Some([(bits >> 64) as u64, bits as u64])
+}
+
+fn hashed(text: &str) -> [u64; 2] {
+    let hash = blake3::hash(text.as_bytes());
+    let (words, _) = hash.as_bytes().as_chunks::<8>();
+    match words {
+        [a, b, ..] => [u64::from_le_bytes(*a), u64::from_le_bytes(*b)],
+        _ => [0, 0],
+    }
+}
+
+/// Texts in the order of their first use, each with its number.
+#[derive(Clone, Debug, Default)]
+struct Interner {
+    ids: Map<Box<str>, u32>,
+    texts: Vec<Box<str>>,
+}
+
+impl Interner {
+    fn intern(&mut self, text: &str) -> u32 {
+        if let Some(id) = self.ids.get(text) {
+            return *id;
+        }
+        // 2³² distinct names do not fit in memory; the last id is shared rather than wrapped.
+        let id = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        self.ids.insert(text.into(), id);
+        self.texts.push(text.into());
+        id
+    }
+
+    fn text(&self, id: u32) -> &str {
+        self.texts.get(id as usize).map_or("", |t| t)
+    }
+}
+
+/// Every name that the ledger has met.
+#[derive(Clone, Debug)]
+pub struct Names {
+    groups: Interner,
+    keys: Interner,
+    clusters: Interner,
+    /// By key: of `cash/K` the key K, of any other none.
+    budgeted: Vec<Option<KeyId>>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        let mut names = Self {
+            groups: Interner::default(),
+            keys: Interner::default(),
+            clusters: Interner::default(),
+            budgeted: Vec::new(),
+        };
+        names.group("");
+        names
+    }
+}
+
+impl Names {
+    /// The number of a group's name.
+    pub fn group(&mut self, name: &str) -> GroupId {
+        GroupId(self.groups.intern(name))
+    }
+
+    /// The number of a group's name, if it was met before.
+    #[must_use]
+    pub fn known_group(&self, name: &str) -> Option<GroupId> {
+        self.groups.ids.get(name).copied().map(GroupId)
+    }
+
+    /// A group's name.
+    #[must_use]
+    pub fn group_name(&self, id: GroupId) -> &str {
+        self.groups.text(id.0)
+    }
+
+    /// Every group met so far.
+    pub fn groups(&self) -> impl Iterator<Item = GroupId> + use<> {
+        (0..u32::try_from(self.groups.texts.len()).unwrap_or(u32::MAX)).map(GroupId)
+    }
+
+    /// The number of a normalised key.
+    pub fn key(&mut self, key: &str) -> KeyId {
+        if let Some(id) = self.keys.ids.get(key) {
+            return KeyId(*id);
+        }
+        let budgeted = key.strip_prefix("cash/").map(|k| self.key(k));
+        let id = KeyId(self.keys.intern(key));
+        self.budgeted.push(budgeted);
+        id
+    }
+
+    /// The number of a key, if it was met before.
+    #[must_use]
+    pub fn known_key(&self, key: &str) -> Option<KeyId> {
+        self.keys.ids.get(key).copied().map(KeyId)
+    }
+
+    /// A key's text.
+    #[must_use]
+    pub fn key_name(&self, id: KeyId) -> &str {
+        self.keys.text(id.0)
+    }
+
+    /// Of `cash/K` the key K whose spend it limits; of any other key none.
+    #[must_use]
+    pub fn budgeted(&self, key: KeyId) -> Option<KeyId> {
+        self.budgeted.get(key.index()).copied().flatten()
+    }
+
+    /// The number of a source.
+    pub fn cluster(&mut self, source: &str) -> ClusterId {
+        ClusterId(self.clusters.intern(source))
+    }
+
+    /// A source's text.
+    #[must_use]
+    pub fn cluster_name(&self, id: ClusterId) -> &str {
+        self.clusters.text(id.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_knows_the_key_it_limits() {
+        let mut names = Names::default();
+        let budget = names.key("cash/limits.cpu");
+        let key = names.key("limits.cpu");
+        assert_eq!((names.budgeted(budget), names.budgeted(key)), (Some(key), None));
+        assert_eq!(names.key_name(budget), "cash/limits.cpu");
+    }
+
+    #[test]
+    fn no_two_spellings_are_one_uid() {
+        let lower = "3e9c0000-0000-0000-0000-00000000000a";
+        let texts =
+            [lower, "3E9C0000-0000-0000-0000-00000000000A", "3e9c", "", "train-0", &lower[1..]];
+        for (i, a) in texts.iter().enumerate() {
+            for b in &texts[..i] {
+                assert_ne!(Uid::of(a), Uid::of(b), "{a} {b}");
+            }
+        }
+    }
+}
