@@ -6,6 +6,7 @@
 pub mod amounts;
 pub mod event;
 pub mod names;
+pub mod merkle;
 pub mod quantity;
 pub mod resources;
 pub mod text;
