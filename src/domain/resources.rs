@@ -102,8 +102,7 @@ impl<'de> Deserialize<'de> for ResourceList {
             ) -> Result<ResourceList, A::Error> {
                 let mut list = ResourceList::default();
                 while let Some((name, quantity)) = map.next_entry::<Text<'de>, Quantity>()? {
-                    let milli = quantity.milli();
-                    if milli < 0 {
+                    if quantity.is_negative() {
                         return Err(de::Error::custom(format!("`{name}: {quantity}` is negative")));
                     }
                     list.set(&name, quantity.rounded_up());
