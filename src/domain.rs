@@ -8,6 +8,7 @@ pub mod event;
 pub mod names;
 pub mod merkle;
 pub mod quantity;
+pub mod quota;
 pub mod resources;
 pub mod text;
 pub mod time;

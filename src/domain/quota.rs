@@ -1,0 +1,14 @@
+//! What a quota object may say: group names, keys, amounts; and what a workload demands under those keys.
+//!
+//! A spec is judged alone here. Whether it fits its tree is the book's business.
+
+mod demand;
+mod key;
+mod spec;
+
+pub use demand::{ambiguous_models, count_key, demand, pod_demand};
+pub use key::{Known, Unit, is_group_name, normalise};
+pub use spec::{SpecError, TypedSpec};
+
+/// What is wrong with a name or a key, and what would be right; it follows the value in a sentence.
+pub type Why = String;

@@ -1,0 +1,209 @@
+//! A quota's spec as a person typed it, and what is recorded of it: keys normalised, amounts canonical.
+
+use super::{
+    Why,
+    key::{Unit, is_group_name, normalise},
+};
+use crate::domain::{
+    event::{Charge, ModelPolicy, QuotaSpec},
+    quantity::Quantity,
+    text::Text,
+};
+use std::collections::BTreeMap;
+
+/// `spec` of a BizGroupResourceQuota as it was typed; what was left out is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypedSpec<'a> {
+    /// The parent's name; empty for a root.
+    pub parent: &'a str,
+    /// Key and amount of every limit, in the order of the text.
+    pub hard: Vec<(&'a str, &'a str)>,
+    /// `Steady`, `Peak`, or empty for the default.
+    pub charge: &'a str,
+    /// `Declared`, `Required`, or empty for the default.
+    pub models: &'a str,
+}
+
+/// One thing that is wrong with a quota object: where, what stands there, what should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: `{value}` {why}")]
+pub struct SpecError {
+    /// Path of the field: `spec.hard[limits.cpu]`.
+    pub field: String,
+    /// What stands there, cut at 80 characters.
+    pub value: String,
+    /// What is wrong, and the remedy.
+    pub why: Why,
+    /// `InvalidQuantity` of an amount, else `InvalidSpec`.
+    pub reason: &'static str,
+}
+
+impl SpecError {
+    /// A field that is not an amount.
+    #[must_use]
+    pub fn new(field: impl Into<String>, value: &str, why: impl Into<Why>) -> Self {
+        Self { field: field.into(), value: short(value), why: why.into(), reason: "InvalidSpec" }
+    }
+}
+
+impl TypedSpec<'_> {
+    /// What is recorded of the object `name` that says this.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, in the order of the text.
+    pub fn accept(&self, name: &str) -> Result<QuotaSpec<'static>, Vec<SpecError>> {
+        let mut errors = Vec::new();
+        if !is_group_name(name) {
+            errors.push(SpecError::new("metadata.name", name, GROUP_NAME));
+        }
+        if !self.parent.is_empty() && !is_group_name(self.parent) {
+            errors.push(SpecError::new("spec.parent", self.parent, GROUP_NAME));
+        }
+        let spec = QuotaSpec {
+            parent: Text::from(self.parent.to_owned()),
+            hard: self.limits(&mut errors),
+            charge: choose("spec.charge", self.charge, &CHARGES, &mut errors),
+            models: choose("spec.models", self.models, &POLICIES, &mut errors),
+        };
+        if errors.is_empty() { Ok(spec) } else { Err(errors) }
+    }
+
+    fn limits(&self, errors: &mut Vec<SpecError>) -> BTreeMap<Text<'static>, Quantity> {
+        let mut spelt: BTreeMap<String, (&str, Quantity)> = BTreeMap::new();
+        for (typed, text) in &self.hard {
+            let field = || format!("spec.hard[{}]", short(typed));
+            let key = match normalise(typed) {
+                Ok(key) => key,
+                Err(why) => {
+                    errors.push(SpecError::new("spec.hard", typed, why));
+                    continue;
+                }
+            };
+            if let Some((first, _)) = spelt.get(&key) {
+                let why =
+                    format!("is `{key}`, which `{first}` has set already; keep one of the two");
+                errors.push(SpecError::new("spec.hard", typed, why));
+                continue;
+            }
+            match amount(&key, text) {
+                Ok(amount) => drop(spelt.insert(key, (typed, amount))),
+                Err(why) => errors.push(SpecError {
+                    reason: "InvalidQuantity",
+                    ..SpecError::new(field(), text, why)
+                }),
+            }
+        }
+        spelt.into_iter().map(|(key, (_, amount))| (Text::from(key), amount)).collect()
+    }
+}
+
+const GROUP_NAME: &str = "is no group name; use at most 63 lower-case letters, digits and `-`, \
+                          beginning and ending with a letter or digit";
+const CHARGES: [(&str, Charge); 2] = [("Steady", Charge::Steady), ("Peak", Charge::Peak)];
+const POLICIES: [(&str, ModelPolicy); 2] =
+    [("Declared", ModelPolicy::Declared), ("Required", ModelPolicy::Required)];
+
+/// The amount of a limit, rounded up to thousandths; pods and objects come whole.
+fn amount(key: &str, text: &str) -> Result<Quantity, Why> {
+    let amount = Quantity::parse(text).map_err(|e| format!("is no quantity: {}", e.why))?;
+    let milli = amount.milli();
+    if milli < 0 {
+        return Err("is negative; a limit is 0 or more".into());
+    }
+    if Unit::of(key) == Unit::Item && milli.checked_rem(1000) != Some(0) {
+        return Err("is not whole; pods and objects are counted one by one".into());
+    }
+    Ok(amount.rounded_up())
+}
+
+fn choose<T: Copy + Default>(
+    field: &str,
+    typed: &str,
+    choices: &[(&str, T); 2],
+    errors: &mut Vec<SpecError>,
+) -> T {
+    if typed.is_empty() {
+        return T::default();
+    }
+    if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == typed) {
+        return *choice;
+    }
+    let names = choices.map(|(name, _)| name).join(" or ");
+    errors.push(SpecError::new(field, typed, format!("is unknown; write {names}")));
+    T::default()
+}
+
+/// At most 80 characters of what was typed: an error is one line.
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hard<'a>(hard: &[(&'a str, &'a str)]) -> TypedSpec<'a> {
+        TypedSpec { hard: hard.to_vec(), ..TypedSpec::default() }
+    }
+
+    fn errors(spec: &TypedSpec<'_>) -> Vec<String> {
+        spec.accept("team-a").unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn two_spellings_of_one_key_are_an_error() {
+        let both = errors(&hard(&[("nvidia.com/gpu", "8"), ("requests.nvidia.com/gpu", "8")]));
+        assert_eq!(
+            both,
+            [
+                "spec.hard: `requests.nvidia.com/gpu` is `limits.nvidia.com/gpu`, which `nvidia.com/gpu` \
+              has set already; keep one of the two"
+            ]
+        );
+        assert_eq!(errors(&hard(&[("cash/cpu", "8"), ("cash/requests.cpu", "9")])).len(), 1);
+        let sides = hard(&[("requests.cpu", "8"), ("limits.cpu", "8")]);
+        assert_eq!(sides.accept("a").unwrap().hard.len(), 2);
+    }
+
+    #[test]
+    fn every_fault_is_told_with_field_value_and_remedy() {
+        let spec = TypedSpec {
+            parent: "Dept",
+            hard: vec![("cpus", "1"), ("pods", "1500m"), ("limits.cpu", "-1")],
+            charge: "steady",
+            models: "Any",
+        };
+        let errors = spec.accept("team_a").unwrap_err();
+        let fields: Vec<_> = errors.iter().map(|e| (&*e.field, &*e.value, e.reason)).collect();
+        assert_eq!(
+            fields,
+            [
+                ("metadata.name", "team_a", "InvalidSpec"),
+                ("spec.parent", "Dept", "InvalidSpec"),
+                ("spec.hard", "cpus", "InvalidSpec"),
+                ("spec.hard[pods]", "1500m", "InvalidQuantity"),
+                ("spec.hard[limits.cpu]", "-1", "InvalidQuantity"),
+                ("spec.charge", "steady", "InvalidSpec"),
+                ("spec.models", "Any", "InvalidSpec"),
+            ]
+        );
+        assert!(errors.iter().all(|e| e.why.contains(';') || e.reason == "InvalidQuantity"));
+    }
+
+    #[test]
+    fn what_is_accepted_is_normal() {
+        let spec = TypedSpec {
+            parent: "dept-1",
+            hard: vec![("cpu", "1500m"), ("cash/limits.cpu", "100")],
+            charge: "Peak",
+            models: "",
+        };
+        let spec = spec.accept("team-a").unwrap();
+        assert_eq!(
+            (&*spec.parent, spec.charge, spec.models),
+            ("dept-1", Charge::Peak, ModelPolicy::Declared)
+        );
+        let hard: Vec<_> = spec.hard.iter().map(|(k, q)| (k.to_string(), q.milli())).collect();
+        assert_eq!(hard, [("cash/limits.cpu".into(), 100_000), ("requests.cpu".into(), 1500)]);
+    }
+}
