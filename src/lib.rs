@@ -1,2 +1,4 @@
 //! bizrq
 pub mod domain;
+#[cfg(feature = "cli")]
+pub mod event_log;
