@@ -7,6 +7,7 @@ pub mod amounts;
 pub mod event;
 pub mod names;
 pub mod merkle;
+pub mod pod_resources;
 pub mod quantity;
 pub mod quota;
 pub mod resources;

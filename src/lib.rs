@@ -2,3 +2,5 @@
 pub mod domain;
 #[cfg(feature = "cli")]
 pub mod event_log;
+#[cfg(feature = "cli")]
+pub mod k8s;

@@ -144,6 +144,12 @@ impl Quantity {
         self.nano == 0
     }
 
+    /// Whether [`Self::parse`] takes its text: within ±(2⁶³−1). Sums can leave that range.
+    #[must_use]
+    pub const fn is_expressible(self) -> bool {
+        -MAX_NANO <= self.nano && self.nano <= MAX_NANO
+    }
+
     /// The sum, in the format of `self`, or of `other` where `self` is zero. `None` beyond 128 bits.
     #[must_use]
     pub fn checked_add(self, other: Self) -> Option<Self> {

@@ -1,2 +1,6 @@
 //! tests
+// Helpers of tests fail like tests do; clippy's own exception covers `#[test]` functions only.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod golden_pods;
 mod schemas;

@@ -65,12 +65,8 @@ impl de::Visitor<'_> for Visitor {
         }
     }
 
-    /// Not computed with: printed in the shortest decimal form, and that is parsed.
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Quantity, E> {
-        let mut text = Short::default();
-        write!(text, "{number:e}").map_err(E::custom)?;
-        let quantity = self.visit_str(text.as_str())?;
-        Ok(Quantity { format: Format::DecimalSI, ..quantity })
+        Quantity::parse_float(number).map_err(E::custom)
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Quantity, E> {
@@ -79,6 +75,20 @@ impl de::Visitor<'_> for Visitor {
 
     fn visit_none<E: de::Error>(self) -> Result<Quantity, E> {
         Ok(Quantity::ZERO)
+    }
+}
+
+impl Quantity {
+    /// The quantity that a bare number with a point or exponent stands for. The number is not computed with: it is
+    /// printed in the shortest decimal form, and that is parsed.
+    ///
+    /// # Errors
+    /// [`InvalidQuantity`] with the number and the reason.
+    pub fn parse_float(number: f64) -> Result<Self, InvalidQuantity> {
+        let mut text = Short::default();
+        // The shortest form of any number fits; the empty text would be refused.
+        let _ = write!(text, "{number:e}");
+        Ok(Self { format: Format::DecimalSI, ..Self::parse(text.as_str())? })
     }
 }
 

@@ -1,0 +1,7 @@
+//! Kubernetes objects, as far as bizrq looks at them: the only place where foreign types become domain values.
+//!
+//! Reading is tolerant of what it does not know (unknown fields, nulls) and strict about what it counts.
+
+pub mod convert;
+pub mod meta;
+pub mod pod;

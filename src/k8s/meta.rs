@@ -1,0 +1,181 @@
+//! What every object has: names, labels, owners, times. Only what bizrq looks at is kept.
+
+use crate::domain::time::Timestamp;
+use serde::{Deserialize, Deserializer, de};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
+
+/// Most entries that a list or map of an object may have.
+///
+/// An object is at most 1.5 MiB in etcd, and an entry 30 bytes or more: real ones stay far below. The bound keeps
+/// 16 MiB of `[{},{},…` from becoming gigabytes.
+const MAX_ENTRIES: usize = 65_536;
+
+/// `metadata`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMeta {
+    /// Name.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
+    /// Namespace; empty for what has none.
+    #[serde(deserialize_with = "nullable")]
+    pub namespace: String,
+    /// Identity.
+    #[serde(deserialize_with = "nullable")]
+    pub uid: String,
+    /// Version of the object in etcd.
+    #[serde(deserialize_with = "nullable")]
+    pub resource_version: String,
+    /// Version of the specification.
+    #[serde(deserialize_with = "nullable")]
+    pub generation: i64,
+    /// When the API server created it.
+    pub creation_timestamp: Option<Time>,
+    /// When the grace period of its deletion ends.
+    pub deletion_timestamp: Option<Time>,
+    /// That grace period.
+    pub deletion_grace_period_seconds: Option<i64>,
+    /// Labels.
+    #[serde(deserialize_with = "entries")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(deserialize_with = "entries")]
+    pub annotations: BTreeMap<String, String>,
+    /// Owners.
+    #[serde(deserialize_with = "list")]
+    pub owner_references: Vec<OwnerReference>,
+    /// Who wrote what, and when.
+    #[serde(deserialize_with = "list")]
+    pub managed_fields: Vec<ManagedFields>,
+}
+
+/// An owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// `apps/v1`.
+    #[serde(deserialize_with = "nullable")]
+    pub api_version: String,
+    /// `ReplicaSet`.
+    #[serde(deserialize_with = "nullable")]
+    pub kind: String,
+    /// Name.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
+    /// Identity.
+    #[serde(deserialize_with = "nullable")]
+    pub uid: String,
+    /// Whether it manages the object; at most one does.
+    #[serde(deserialize_with = "nullable")]
+    pub controller: bool,
+}
+
+/// The newest write of one writer to one part of the object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ManagedFields {
+    /// Who.
+    #[serde(deserialize_with = "nullable")]
+    pub manager: String,
+    /// `status`, or empty.
+    #[serde(deserialize_with = "nullable")]
+    pub subresource: String,
+    /// `Update` or `Apply`.
+    #[serde(deserialize_with = "nullable")]
+    pub operation: String,
+    /// When, by the API server's clock.
+    pub time: Option<Time>,
+}
+
+/// An instant of the API: whole seconds, or finer, which is cut to milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub Timestamp);
+
+impl ObjectMeta {
+    /// The owner that manages the object.
+    #[must_use]
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|o| o.controller)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Time;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an RFC 3339 time")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Time, E> {
+                Timestamp::parse_floor(text).map(Time).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Visitor)
+    }
+}
+
+/// Takes null for the default.
+pub(crate) fn nullable<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A list of at most [`MAX_ENTRIES`], or null.
+pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    struct Visitor<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+        type Value = Vec<T>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+        fn visit_unit<E>(self) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+        fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(entry) = seq.next_element()? {
+                bounded(list.len())?;
+                list.push(entry);
+            }
+            Ok(list)
+        }
+    }
+    deserializer.deserialize_any(Visitor(PhantomData))
+}
+
+/// A map of at most [`MAX_ENTRIES`] texts, or null; a null text is an empty one.
+fn entries<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    struct Visitor;
+    impl<'de> de::Visitor<'de> for Visitor {
+        type Value = BTreeMap<String, String>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map of texts")
+        }
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(BTreeMap::new())
+        }
+        fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut entries = BTreeMap::new();
+            while let Some((name, text)) = map.next_entry::<String, Option<String>>()? {
+                bounded(entries.len())?;
+                entries.insert(name, text.unwrap_or_default());
+            }
+            Ok(entries)
+        }
+    }
+    deserializer.deserialize_any(Visitor)
+}
+
+/// Refuses the entry after the last that may be.
+pub(crate) fn bounded<E: de::Error>(entries: usize) -> Result<(), E> {
+    if entries < MAX_ENTRIES {
+        return Ok(());
+    }
+    Err(E::custom("more than 65536 entries in one list; no Kubernetes object has so many"))
+}
