@@ -1,4 +1,6 @@
 //! bizrq
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod domain;
 #[cfg(feature = "cli")]
 pub mod event_log;

@@ -1,2 +1,5 @@
-//! bizrq
-fn main() {}
+//! The binary: parse the arguments, run, exit.
+
+fn main() -> std::process::ExitCode {
+    bizrq::cli::main()
+}

@@ -1,0 +1,169 @@
+//! The command line: what can be typed, and what the process answers. One file a subcommand.
+//!
+//! Nothing here decides or sums; it reads, calls the rooms, and prints through [`out`], the one place that prints.
+
+pub mod out;
+pub mod progress;
+
+mod completions;
+mod schemas;
+
+use clap::{Parser, Subcommand};
+use out::Out;
+use std::{io, process::ExitCode};
+
+/// Exact quota and usage accounting for Kubernetes, from recorded facts.
+#[derive(Debug, Parser)]
+#[command(name = "bizrq", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print a completion script for your shell
+    Completions(completions::Args),
+    /// Write the JSON Schemas of all events into a folder
+    Schemas(schemas::Args),
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  fine
+  1  the answer is no (an invalid quota, rejected rows, a history that differs)
+  2  the command line is wrong
+  3  an input cannot be read, or the output cannot be written
+  4  the log cannot be opened or written";
+
+/// What a command found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// All is well.
+    Yes,
+    /// The command did its work, and the answer is no.
+    No,
+}
+
+/// Why a command could not do its work; each kind has its exit code.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The arguments contradict each other or say nothing that can be done.
+    #[error("{0}")]
+    Usage(String),
+    /// An input cannot be read or understood.
+    #[error("{place}: {why}")]
+    Input {
+        /// File, and line where there is one: `quotas.yaml:12`.
+        place: String,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
+    /// The log (or store) cannot be opened, read or written.
+    #[error("log {place}: {why}")]
+    Log {
+        /// The folder.
+        place: String,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
+    /// The output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(#[source] io::Error),
+}
+
+impl Answer {
+    /// [`Answer::Yes`] if `fine`.
+    #[must_use]
+    pub const fn of(fine: bool) -> Self {
+        if fine { Self::Yes } else { Self::No }
+    }
+}
+
+impl Error {
+    /// An input that cannot be read or understood.
+    pub fn input(place: impl ToString, why: impl ToString) -> Self {
+        Self::Input { place: place.to_string(), why: why.to_string() }
+    }
+
+    /// A log that cannot be opened, read or written.
+    pub fn log(place: impl ToString, why: impl ToString) -> Self {
+        Self::Log { place: place.to_string(), why: why.to_string() }
+    }
+
+    /// The exit code (contract §5).
+    #[must_use]
+    pub const fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Input { .. } | Self::Output(_) => 3,
+            Self::Log { .. } => 4,
+        }
+    }
+
+    /// Whether whoever read the output has seen enough (`bizrq … | head`).
+    fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Does what was typed and says how it went.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // Help for a reader that has gone is no error.
+            let _ = usage.print();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
+        }
+    };
+    let mut out = Out::stdout();
+    let done = cli.command.run(&mut out).and_then(|answer| out.flush().map(|()| answer));
+    match done {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Err(e) if e.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(e) => {
+            // What was found before the error is worth printing.
+            let _ = out.flush();
+            out::complain(&e);
+            ExitCode::from(e.code())
+        }
+    }
+}
+
+impl Command {
+    fn run(self, out: &mut Out) -> Result<Answer, Error> {
+        match self {
+            Self::Completions(args) => completions::run(args, out),
+            Self::Schemas(args) => schemas::run(&args, out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_has_examples() {
+        fn check(command: &clap::Command, path: &str) {
+            for sub in command.get_subcommands().filter(|c| c.get_name() != "help") {
+                let path = format!("{path} {}", sub.get_name());
+                let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                let shown = help.contains("Examples:") && help.contains(path.trim());
+                assert!(shown || sub.has_subcommands(), "`{path} --help` shows no example");
+                check(sub, &path);
+            }
+        }
+        check(&Cli::command(), "bizrq");
+    }
+}
