@@ -5,6 +5,7 @@
 
 pub mod amounts;
 pub mod event;
+pub mod ident;
 pub mod names;
 pub mod merkle;
 pub mod pod_resources;
