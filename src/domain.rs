@@ -3,14 +3,22 @@
 //! No I/O, no clock, no randomness, no async, no float: every instant came in an event or an argument.
 #![deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
+mod few;
 pub mod amounts;
 pub mod event;
+pub mod history;
 pub mod ident;
-pub mod names;
+pub mod ledger;
 pub mod merkle;
+pub mod meter;
+pub mod names;
+pub mod pod;
 pub mod pod_resources;
 pub mod quantity;
 pub mod quota;
 pub mod resources;
+pub mod shapes;
+pub mod sources;
+pub mod sums;
 pub mod text;
 pub mod time;

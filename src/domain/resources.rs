@@ -10,11 +10,11 @@ use std::fmt;
 /// Amounts by resource name (`cpu`, `memory`, `nvidia.com/gpu`), sorted by name, each name once.
 ///
 /// Every entry is rounded up to thousandths and none is negative.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceList(Vec<(Box<str>, Quantity)>);
 
 /// Requests and limits of one pod (effective) or container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 pub struct Resources {
     /// What is asked for.

@@ -105,7 +105,8 @@ const POLICIES: [(&str, ModelPolicy); 2] =
 
 /// The amount of a limit, rounded up to thousandths; pods and objects come whole.
 fn amount(key: &str, text: &str) -> Result<Quantity, Why> {
-    let amount = Quantity::parse_declared(text).map_err(|e| format!("is no quantity: {}", e.why))?;
+    let amount =
+        Quantity::parse_declared(text).map_err(|e| format!("is no quantity: {}", e.why))?;
     if Unit::of(key) == Unit::Item && amount.milli().checked_rem(1000) != Some(0) {
         return Err("is not whole; pods and objects are counted one by one".into());
     }

@@ -1,0 +1,548 @@
+//! Metering: who held how much, when. Rows of pods, sums of groups, and the way from one to the other.
+//!
+//! A record changes one pod's row; the segments that follow from the row before are taken away and those that
+//! follow from it after are added. Nothing else ever touches a sum, except a signed correction.
+
+pub mod recount;
+
+use super::{
+    amounts::Overflow,
+    event::{
+        Event, EventId, Period, PodCreated, PodMoved, PodResized, PodStarted, PodStopped, Position,
+    },
+    names::{ClusterId, GroupId, KeyId, Map, Names, ObjectId, Set, Uid},
+    pod::{Basis, Charged, Created, Pod, Segment, Stop, What},
+    quantity::Milli,
+    resources::{Models, Resources},
+    shapes::{PlacementId, ResourcesId, Shape, ShapeId, Shapes},
+    sources::Sources,
+    sums::{Sign, Sums},
+    time::Timestamp,
+};
+use std::sync::Arc;
+
+/// The part of time that is metered; everything outside is cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// First instant inside; `None`: from the beginning.
+    pub from: Option<Timestamp>,
+    /// First instant after it; what runs then counts as running. `None`: to the end.
+    pub to: Option<Timestamp>,
+}
+
+/// How long a pod that ended is remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retain {
+    /// 35 days of its source's heartbeats.
+    #[default]
+    Heartbeats,
+    /// For ever: needed for breakdowns by pod or workload over long histories.
+    Forever,
+}
+
+/// Rows of pods and sums of groups.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    basis: Basis,
+    window: Window,
+    history: bool,
+    retain: Retain,
+    shapes: Shapes,
+    /// By shape: slots of its group, and milli-units.
+    slots: Vec<Option<Slotted>>,
+    groups: Vec<Sums>,
+    index: Map<ObjectId, u32>,
+    pods: Vec<Option<Pod>>,
+    free: Vec<u32>,
+    nodes: Map<Box<str>, u32>,
+    sources: Sources,
+    adjusted: Vec<Adjusted>,
+    adjusted_ids: Set<EventId>,
+    /// What forgotten pods had used, by group.
+    settled: Vec<Sums>,
+    /// The last instant of any forgotten pod.
+    forgotten_until: Option<Timestamp>,
+    newest: Option<Timestamp>,
+    segments: [Vec<Segment>; 2],
+}
+
+/// Amounts of a shape by the slots of its group.
+type Slotted = Arc<[(usize, Milli)]>;
+
+/// A signed correction that was applied.
+#[derive(Clone, Copy, Debug)]
+struct Adjusted {
+    group: GroupId,
+    key: KeyId,
+    at: Timestamp,
+    exact: i128,
+}
+
+/// Why a record was not taken; it is quarantined, the ledger unchanged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Contradiction {
+    /// A sum left 128 bits.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
+    /// One uid on two nodes.
+    #[error("pod {uid} is known on another node than `{node}`")]
+    TwoNodes {
+        /// The pod.
+        uid: String,
+        /// The node that is said now.
+        node: String,
+    },
+    /// A stop before the start, both told by the same clock.
+    #[error("the stop at {stop} lies before the pod's start, by the same clock")]
+    StopBeforeStart {
+        /// The stop.
+        stop: Timestamp,
+    },
+    /// The subject does not name what the event is about.
+    #[error("the subject must be `{wanted}`")]
+    Subject {
+        /// What it must look like.
+        wanted: &'static str,
+    },
+    /// `latest` before `earliest`, or a period that ends before it begins.
+    #[error("`{field}` ends before it begins")]
+    Backwards {
+        /// The field.
+        field: &'static str,
+    },
+}
+
+/// What became of a record about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It said something new. What the pod charges now, and stops that the record contradicts.
+    Changed {
+        /// The pod.
+        pod: ObjectId,
+        /// Its workload.
+        workload: ObjectId,
+        /// What it charges before the record.
+        before: Option<Charged>,
+        /// What it charges after it.
+        after: Option<Charged>,
+        /// Positions of stops that are contradicted from now on.
+        contradicted: Vec<(Position, Timestamp)>,
+    },
+    /// It said nothing new.
+    Repeated,
+    /// It repeats what was forgotten.
+    Dropped,
+}
+
+impl Meter {
+    /// A meter of nothing.
+    #[must_use]
+    pub fn new(basis: Basis, window: Window, history: bool, retain: Retain) -> Self {
+        Self {
+            basis,
+            window,
+            history,
+            retain,
+            shapes: Shapes::default(),
+            slots: Vec::new(),
+            groups: Vec::new(),
+            index: Map::default(),
+            pods: Vec::new(),
+            free: Vec::new(),
+            nodes: Map::default(),
+            sources: Sources::default(),
+            adjusted: Vec::new(),
+            adjusted_ids: Set::default(),
+            settled: Vec::new(),
+            forgotten_until: None,
+            newest: None,
+            segments: Default::default(),
+        }
+    }
+
+    /// Takes `pod.created`.
+    ///
+    /// # Errors
+    /// [`Contradiction`]; the meter is unchanged.
+    pub fn created(
+        &mut self,
+        names: &mut Names,
+        event: &Event<'_>,
+        data: &PodCreated<'_>,
+    ) -> Result<Outcome, Contradiction> {
+        let (cluster, placement) = self.place(names, event, &data.group, &data.models);
+        let reserved = self.shapes.resources(&data.reserved);
+        let workload = data.owner.as_ref().map(|o| Uid::of(&o.uid));
+        self.record(names, cluster, &data.uid, event.time, |pod| {
+            let new = pod.create(Created { time: event.time, placement, reserved });
+            if new && !pod.has_started() {
+                pod.belongs(workload);
+            }
+            Ok(new)
+        })
+    }
+
+    /// Takes `pod.started`.
+    ///
+    /// # Errors
+    /// [`Contradiction`]; the meter is unchanged.
+    pub fn started(
+        &mut self,
+        names: &mut Names,
+        event: &Event<'_>,
+        data: &PodStarted<'_>,
+    ) -> Result<Outcome, Contradiction> {
+        let (cluster, placement) = self.place(names, event, &data.group, &data.models);
+        let held = self.shapes.resources(&data.held);
+        let reserved = self.reserved(held, data.reserved.as_ref());
+        let workload = data.owner.as_ref().map(|o| Uid::of(&o.uid));
+        let node = self.node(&data.node);
+        self.record(names, cluster, &data.uid, event.time, |pod| {
+            if pod.node != 0 && node != 0 && pod.node != node {
+                let (uid, node) = (data.uid.to_string(), data.node.to_string());
+                return Err(Contradiction::TwoNodes { uid, node });
+            }
+            let new = pod.start(data.basis, event.time, placement, held, reserved);
+            if new {
+                pod.belongs(workload);
+                pod.node = node;
+            }
+            Ok(new)
+        })
+    }
+
+    /// Takes `pod.resized`.
+    ///
+    /// # Errors
+    /// [`Contradiction`]; the meter is unchanged.
+    pub fn resized(
+        &mut self,
+        names: &mut Names,
+        event: &Event<'_>,
+        data: &PodResized<'_>,
+    ) -> Result<Outcome, Contradiction> {
+        let cluster = names.cluster(&event.source);
+        let held = self.shapes.resources(&data.held);
+        let reserved = self.reserved(held, data.reserved.as_ref());
+        self.record(names, cluster, &data.uid, event.time, |pod| {
+            Ok(pod.change(event.time, What::Holds { held, reserved }))
+        })
+    }
+
+    /// Takes `pod.moved`.
+    ///
+    /// # Errors
+    /// [`Contradiction`]; the meter is unchanged.
+    pub fn moved(
+        &mut self,
+        names: &mut Names,
+        event: &Event<'_>,
+        data: &PodMoved<'_>,
+    ) -> Result<Outcome, Contradiction> {
+        let (cluster, placement) = self.place(names, event, &data.group, &data.models);
+        let workload = data.owner.as_ref().map(|o| Uid::of(&o.uid));
+        self.record(names, cluster, &data.uid, event.time, |pod| {
+            let new = pod.change(event.time, What::Is(placement));
+            if new {
+                pod.belongs(workload);
+            }
+            Ok(new)
+        })
+    }
+
+    /// Takes `pod.stopped`, told by the record at `position`.
+    ///
+    /// # Errors
+    /// [`Contradiction`]; the meter is unchanged.
+    pub fn stopped(
+        &mut self,
+        names: &mut Names,
+        position: Position,
+        event: &Event<'_>,
+        data: &PodStopped<'_>,
+    ) -> Result<Outcome, Contradiction> {
+        let PodStopped { earliest, latest, ran, .. } = *data;
+        if latest < earliest {
+            return Err(Contradiction::Backwards { field: "earliest..latest" });
+        }
+        if ran.is_some_and(|ran| ran.to < ran.from) {
+            return Err(Contradiction::Backwards { field: "ran" });
+        }
+        let cluster = names.cluster(&event.source);
+        let stop = Stop { basis: data.basis, time: event.time, earliest, latest, ran, position };
+        self.record(names, cluster, &data.uid, event.time, |pod| Ok(pod.stop(stop)))
+    }
+
+    /// Takes `pod.stop_withdrawn`.
+    ///
+    /// # Errors
+    /// [`Contradiction`]; the meter is unchanged.
+    pub fn stop_withdrawn(
+        &mut self,
+        names: &mut Names,
+        event: &Event<'_>,
+        uid: &str,
+        alive_at: Timestamp,
+    ) -> Result<Outcome, Contradiction> {
+        let cluster = names.cluster(&event.source);
+        self.record(names, cluster, uid, event.time, |pod| Ok(pod.withdraw(alive_at)))
+    }
+
+    /// Takes `pod.ran`.
+    ///
+    /// # Errors
+    /// [`Contradiction`]; the meter is unchanged.
+    pub fn ran(
+        &mut self,
+        names: &mut Names,
+        event: &Event<'_>,
+        uid: &str,
+        from: Timestamp,
+    ) -> Result<Outcome, Contradiction> {
+        let cluster = names.cluster(&event.source);
+        self.record(names, cluster, uid, event.time, |pod| Ok(pod.run(from)))
+    }
+
+    /// Takes a heartbeat, and forgets what it puts beyond the horizon.
+    pub fn synced(&mut self, names: &mut Names, event: &Event<'_>, since: Timestamp) {
+        let cluster = names.cluster(&event.source);
+        if self.sources.synced(cluster, since, event.time) && self.retain == Retain::Heartbeats {
+            self.forget(cluster);
+        }
+    }
+
+    /// Takes a signed correction: `exact` milli-units × milliseconds of a group's `key`, dated `at`.
+    /// Returns whether it was new.
+    ///
+    /// # Errors
+    /// [`Contradiction`]; the meter is unchanged.
+    pub fn adjusted(
+        &mut self,
+        id: EventId,
+        group: GroupId,
+        key: KeyId,
+        at: Timestamp,
+        exact: i128,
+    ) -> Result<bool, Contradiction> {
+        if self.adjusted_ids.contains(&id) {
+            return Ok(false);
+        }
+        let window = self.window;
+        let inside =
+            window.from.is_none_or(|from| from <= at) && window.to.is_none_or(|to| at < to);
+        if let Some(sums) = self.group(group).filter(|_| inside) {
+            let slot = sums.slot(key);
+            sums.adjust(slot, at, exact)?;
+            self.adjusted.push(Adjusted { group, key, at, exact });
+            self.newest = self.newest.max(Some(at));
+        }
+        self.adjusted_ids.insert(id);
+        Ok(true)
+    }
+
+    fn place(
+        &mut self,
+        names: &mut Names,
+        event: &Event<'_>,
+        group: &str,
+        models: &Models<'_>,
+    ) -> (ClusterId, PlacementId) {
+        let group = names.group(group);
+        (names.cluster(&event.source), self.shapes.placement(group, models))
+    }
+
+    fn reserved(&mut self, held: ResourcesId, reserved: Option<&Arc<Resources>>) -> ResourcesId {
+        reserved.map_or(held, |r| self.shapes.resources(r))
+    }
+
+    fn node(&mut self, name: &str) -> u32 {
+        if name.is_empty() {
+            return 0;
+        }
+        if let Some(id) = self.nodes.get(name) {
+            return *id;
+        }
+        let id = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX).saturating_add(1);
+        self.nodes.insert(name.into(), id);
+        id
+    }
+
+    /// Changes one pod's row by `change` (which returns whether it said something new) and the sums with it.
+    fn record(
+        &mut self,
+        names: &mut Names,
+        cluster: ClusterId,
+        uid: &str,
+        time: Timestamp,
+        change: impl FnOnce(&mut Pod) -> Result<bool, Contradiction>,
+    ) -> Result<Outcome, Contradiction> {
+        let id = ObjectId { cluster, uid: Uid::of(uid) };
+        let slot = self.index.get(&id).copied();
+        let known = slot.and_then(|slot| self.pods.get(slot as usize)).and_then(Option::as_ref);
+        if known.is_none() && self.sources.horizon(cluster).is_some_and(|horizon| time < horizon) {
+            return Ok(Outcome::Dropped);
+        }
+        let old = known.cloned().unwrap_or_else(|| Pod::new(id));
+        let mut new = old.clone();
+        if !change(&mut new)? {
+            return Ok(Outcome::Repeated);
+        }
+        self.replace(names, &old, &new)?;
+        let known: Vec<_> = old.contradictions().map(|s| s.position).collect();
+        let contradicted = new.contradictions().map(|s| (s.position, s.time));
+        let contradicted = contradicted.filter(|(p, _)| !known.contains(p)).collect();
+        let (before, after) = (old.charged(), new.charged());
+        let workload = new.workload;
+        self.keep(slot, new);
+        Ok(Outcome::Changed { pod: id, workload, before, after, contradicted })
+    }
+
+    fn keep(&mut self, slot: Option<u32>, pod: Pod) {
+        let id = pod.id;
+        let slot = slot.or_else(|| self.free.pop());
+        if let Some(row) = slot.and_then(|slot| self.pods.get_mut(slot as usize)) {
+            *row = Some(pod);
+        } else {
+            self.pods.push(Some(pod));
+        }
+        let last = u32::try_from(self.pods.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        self.index.insert(id, slot.unwrap_or(last));
+    }
+
+    /// Takes the old row's segments away and adds the new row's.
+    fn replace(&mut self, names: &mut Names, old: &Pod, new: &Pod) -> Result<(), Overflow> {
+        let [mut gone, mut come] = std::mem::take(&mut self.segments);
+        gone.clear();
+        come.clear();
+        let window = self.window;
+        old.segments(self.basis, |segment| gone.extend(window.cut(segment)));
+        new.segments(self.basis, |segment| come.extend(window.cut(segment)));
+        let same = gone.iter().zip(&come).take_while(|(a, b)| a == b).count();
+        let steps = gone.iter().skip(same).map(|s| (Sign::Minus, s));
+        let steps = steps.chain(come.iter().skip(same).map(|s| (Sign::Plus, s)));
+        let mut result = Ok(());
+        for (done, (sign, segment)) in steps.clone().enumerate() {
+            result = self.apply(names, sign, segment);
+            if result.is_err() {
+                for (sign, segment) in steps.take(done) {
+                    // Undoing restores sums that were in range.
+                    let _ = self.apply(names, sign.reversed(), segment);
+                }
+                break;
+            }
+        }
+        self.segments = [gone, come];
+        result
+    }
+
+    fn apply(&mut self, names: &mut Names, sign: Sign, segment: &Segment) -> Result<(), Overflow> {
+        let shape = self.shapes.shape(names, segment.placement, segment.held)?;
+        let (group, amounts) = self.slotted(shape);
+        let Some(sums) = self.groups.get_mut(group.index()) else { return Ok(()) };
+        sums.apply(sign, segment, &amounts)?;
+        self.newest = self.newest.max(Some(segment.to.unwrap_or(segment.from)));
+        Ok(())
+    }
+
+    /// A group's sums, which exist from now on.
+    fn group(&mut self, group: GroupId) -> Option<&mut Sums> {
+        let history = self.history;
+        if self.groups.len() <= group.index() {
+            self.groups.resize_with(group.index().saturating_add(1), || Sums::new(history));
+        }
+        self.groups.get_mut(group.index())
+    }
+
+    /// A shape's group, whose sums exist from now on, and its amounts by that group's slots.
+    fn slotted(&mut self, id: ShapeId) -> (GroupId, Slotted) {
+        let Some(shape) = self.shapes.get(id) else { return (GroupId::NONE, Arc::default()) };
+        let group = shape.group;
+        if let Some(slots) = self.slots.get(id.index()).and_then(Option::as_ref) {
+            return (group, Arc::clone(slots));
+        }
+        let usage = shape.usage.clone();
+        let mut slots = Arc::default();
+        if let Some(sums) = self.group(group) {
+            slots = usage.iter().map(|(key, amount)| (sums.slot(key), amount)).collect();
+        }
+        if self.slots.len() <= id.index() {
+            self.slots.resize(id.index().saturating_add(1), None);
+        }
+        if let Some(cell) = self.slots.get_mut(id.index()) {
+            *cell = Some(Arc::clone(&slots));
+        }
+        (group, slots)
+    }
+
+    /// Forgets pods of `cluster` whose final stop lies beyond its horizon.
+    fn forget(&mut self, cluster: ClusterId) {
+        let Some(horizon) = self.sources.horizon(cluster) else { return };
+        let old = |pod: &Pod| {
+            let ended = pod.ended().filter(|stop| !stop.basis.is_provisional());
+            pod.cluster() == cluster && ended.is_some_and(|stop| stop.time < horizon)
+        };
+        for slot in 0..self.pods.len() {
+            let Some(row) = self.pods.get_mut(slot) else { break };
+            let Some(pod) = row.take_if(|pod| old(pod)) else { continue };
+            self.index.remove(&pod.id);
+            self.free.push(u32::try_from(slot).unwrap_or(u32::MAX));
+            self.settle(&pod);
+        }
+    }
+
+    /// Keeps what a pod that is forgotten had used, summed with others of its group.
+    fn settle(&mut self, pod: &Pod) {
+        let until = pod.ended().map(|stop| stop.time);
+        self.forgotten_until = self.forgotten_until.max(until);
+        let mut segments = Vec::new();
+        pod.segments(self.basis, |segment| segments.extend(self.window.cut(segment)));
+        for segment in segments {
+            let Some(shape) = self.shapes.known(segment.placement, segment.held) else { continue };
+            let group = shape.group.index();
+            if self.settled.len() <= group {
+                self.settled.resize_with(group.saturating_add(1), Sums::default);
+            }
+            let Some(sums) = self.settled.get_mut(group) else { continue };
+            let amounts: Vec<_> =
+                shape.usage().map(|(key, amount)| (sums.slot(key), amount)).collect();
+            // A part of sums that are in range is in range.
+            let _ = sums.apply(Sign::Plus, &segment, &amounts);
+        }
+    }
+
+    /// What `charged` charges: the shape's group and amounts, with `pods` and `count/pods`.
+    ///
+    /// # Errors
+    /// [`Overflow`].
+    pub fn charge(&mut self, names: &mut Names, charged: Charged) -> Result<&Shape, Overflow> {
+        let id = self.shapes.shape(names, charged.placement, charged.reserved)?;
+        self.shapes.get(id).ok_or(Overflow)
+    }
+}
+
+impl Window {
+    /// The part of `segment` inside the window. What runs at its end counts as running.
+    #[must_use]
+    pub fn cut(self, segment: Segment) -> Option<Segment> {
+        let mut cut = segment;
+        if let Some(to) = self.to {
+            if cut.from > to {
+                return None;
+            }
+            cut.to = cut.to.filter(|t| *t <= to);
+        }
+        cut.uncertain = cut.uncertain.and_then(|doubt| {
+            let from = self.from.map_or(doubt.from, |from| doubt.from.max(from));
+            let to = self.to.map_or(doubt.to, |to| doubt.to.min(to));
+            (from < to).then_some(Period { from, to })
+        });
+        if let Some(from) = self.from {
+            if cut.to.is_some_and(|to| to <= from) {
+                cut.uncertain?;
+                cut.to = Some(from);
+            }
+            cut.from = cut.from.max(from);
+        }
+        Some(cut)
+    }
+}

@@ -1,0 +1,255 @@
+//! Questions to the meter: usage at an instant, of one pod, before an account was opened.
+//!
+//! Sums answer for instants not before the newest boundary; for anything earlier the rows of pods are
+//! counted again, cut off at that instant.
+
+use super::{Meter, Sums, Window};
+use crate::domain::{
+    amounts::Overflow,
+    event::Period,
+    history::Unit,
+    names::{GroupId, KeyId},
+    pod::{Pod, Segment},
+    quantity::Milli,
+    shapes::Shape,
+    sums::Sign,
+    time::{HOUR_MS, Timestamp},
+};
+use std::borrow::Cow;
+
+/// Why the meter cannot answer for an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswerable {
+    /// Pods that ended later were forgotten.
+    #[error(
+        "pods that ended up to {until} were forgotten; replay the log with --at to see an earlier instant"
+    )]
+    Forgotten {
+        /// The last instant of any forgotten pod.
+        until: Timestamp,
+    },
+    /// A sum left 128 bits.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
+}
+
+/// Usage of one group under one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The group.
+    pub group: GroupId,
+    /// The key.
+    pub key: KeyId,
+    /// Milli-units × milliseconds.
+    pub exact: i128,
+    /// Milli-units that run.
+    pub running: Milli,
+    /// A contributing pod still runs, or its stop may be withdrawn.
+    pub provisional: bool,
+    /// Σ amount × (latest − earliest), milli-units × milliseconds.
+    pub uncertain: i128,
+}
+
+impl Meter {
+    /// Usage of every group under every key that was used, up to `at`, by the best knowledge now.
+    ///
+    /// # Errors
+    /// [`Unanswerable`].
+    pub fn usage(&self, at: Timestamp) -> Result<Vec<Line>, Unanswerable> {
+        let mut lines = Vec::new();
+        for (i, sums) in self.sums_at(at)?.iter().enumerate() {
+            let group = GroupId(u32::try_from(i).unwrap_or(u32::MAX));
+            for (slot, key, row) in sums.rows() {
+                let exact = sums.usage(slot, self.clamped(at))?;
+                let line = Line {
+                    group,
+                    key,
+                    exact,
+                    running: row.running,
+                    provisional: row.provisional > 0,
+                    uncertain: row.uncertain,
+                };
+                if exact != 0 || row.running != 0 || row.uncertain != 0 {
+                    lines.push(line);
+                }
+            }
+        }
+        Ok(lines)
+    }
+
+    /// The newest instant at which anything began or ended.
+    #[must_use]
+    pub fn newest(&self) -> Option<Timestamp> {
+        self.newest
+    }
+
+    /// Every pod that is remembered, with its segments up to `at` and their shapes.
+    pub fn each_segment<'m>(
+        &'m self,
+        at: Timestamp,
+        mut each: impl FnMut(&'m Pod, &'m Shape, Segment),
+    ) {
+        let window = Window { to: Some(self.clamped(at)), ..self.window };
+        for pod in self.pods.iter().flatten() {
+            pod.segments(self.basis, |segment| {
+                let shape = self.shapes.known(segment.placement, segment.held);
+                if let (Some(cut), Some(shape)) = (window.cut(segment), shape) {
+                    each(pod, shape, cut);
+                }
+            });
+        }
+    }
+
+    /// A pod that is remembered.
+    #[must_use]
+    pub fn pod(&self, id: crate::domain::names::ObjectId) -> Option<&Pod> {
+        let slot = self.index.get(&id)?;
+        self.pods.get(*slot as usize)?.as_ref()
+    }
+
+    /// How many pods are remembered, ended ones included.
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.index.len()
+    }
+
+    fn clamped(&self, at: Timestamp) -> Timestamp {
+        self.window.to.map_or(at, |to| to.min(at))
+    }
+
+    /// Every group's sums as of `at`.
+    fn sums_at(&self, at: Timestamp) -> Result<Cow<'_, [Sums]>, Unanswerable> {
+        if self.newest.is_none_or(|newest| newest <= self.clamped(at)) {
+            return Ok(Cow::Borrowed(&self.groups));
+        }
+        self.recount(at).map(Cow::Owned)
+    }
+
+    /// Counts the rows again, up to `at`.
+    fn recount(&self, at: Timestamp) -> Result<Vec<Sums>, Unanswerable> {
+        if let Some(until) = self.forgotten_until.filter(|until| at < *until) {
+            return Err(Unanswerable::Forgotten { until });
+        }
+        let mut groups: Vec<Sums> = self.groups.iter().map(Sums::emptied).collect();
+        let mut add = |shape: &Shape, segment: &Segment| {
+            let Some(sums) = groups.get_mut(shape.group.index()) else { return Ok(()) };
+            let slots = |(key, amount)| sums.known_slot(key).map(|slot| (slot, amount));
+            let amounts: Vec<_> = shape.usage().filter_map(slots).collect();
+            sums.apply(Sign::Plus, segment, &amounts)
+        };
+        let mut result = Ok(());
+        self.each_segment(at, |_, shape, segment| {
+            if result.is_ok() {
+                result = add(shape, &segment);
+            }
+        });
+        result?;
+        for (sums, settled) in groups.iter_mut().zip(&self.settled) {
+            sums.absorb(settled)?;
+        }
+        for adjusted in self.adjusted.iter().filter(|a| a.at < at) {
+            if let Some(sums) = groups.get_mut(adjusted.group.index()) {
+                let slot = sums.slot(adjusted.key);
+                sums.adjust(slot, adjusted.at, adjusted.exact)?;
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Opens a group's account: budgets count from `opened`.
+    ///
+    /// # Errors
+    /// [`Unanswerable`]; nothing is changed.
+    pub fn open_account(&mut self, group: GroupId, opened: Timestamp) -> Result<(), Unanswerable> {
+        let before = self.sums_at(opened)?.get(group.index()).cloned().unwrap_or_default();
+        if let Some(sums) = self.group(group) {
+            sums.open_account(opened, &before)?;
+        }
+        Ok(())
+    }
+
+    /// Usage of a group under `key` inside the calendar period of `unit` that begins at `begin` (UTC), from the
+    /// hourly differences; `None` where they are not kept.
+    ///
+    /// # Errors
+    /// [`Overflow`].
+    pub fn within(
+        &self,
+        group: GroupId,
+        key: KeyId,
+        unit: Unit,
+        begin: Timestamp,
+    ) -> Result<Option<i128>, Overflow> {
+        let Some(sums) = self.groups.get(group.index()) else { return Ok(None) };
+        let Some(history) = sums.history() else { return Ok(None) };
+        let Some(slot) = sums.known_slot(key) else { return Ok(Some(0)) };
+        history.within(unit, slot, begin).map(Some)
+    }
+
+    /// Own spend of a group under `key` since its account was opened, up to `at`, past or future.
+    ///
+    /// # Errors
+    /// [`Unanswerable`].
+    pub fn spent(&self, group: GroupId, key: KeyId, at: Timestamp) -> Result<i128, Unanswerable> {
+        let Some(sums) = self.groups.get(group.index()) else { return Ok(0) };
+        let Some(slot) = sums.known_slot(key) else { return Ok(0) };
+        let Some(opened) = sums.opened().filter(|opened| *opened <= at) else { return Ok(0) };
+        let used = self.used(sums, group, slot, at.max(opened))?;
+        used.checked_sub(sums.before(slot)).ok_or(Unanswerable::Overflow(Overflow))
+    }
+
+    fn used(
+        &self,
+        sums: &Sums,
+        group: GroupId,
+        slot: usize,
+        at: Timestamp,
+    ) -> Result<i128, Unanswerable> {
+        if self.newest.is_none_or(|newest| newest <= at) {
+            return Ok(sums.usage(slot, at)?);
+        }
+        let hour = at.shifted(at.millis().rem_euclid(HOUR_MS).saturating_neg());
+        let Some(before) = sums.history().map(|h| h.usage(slot, hour)).transpose()?.flatten()
+        else {
+            let again = self.recount(at)?;
+            return Ok(again.get(group.index()).map_or(Ok(0), |sums| sums.usage(slot, at))?);
+        };
+        if hour == at {
+            return Ok(before);
+        }
+        let inside = self.inside(group, slot, Period { from: hour, to: at })?;
+        before.checked_add(inside).ok_or(Unanswerable::Overflow(Overflow))
+    }
+
+    /// Usage inside a part of one hour, from the rows.
+    fn inside(&self, group: GroupId, slot: usize, part: Period) -> Result<i128, Unanswerable> {
+        if let Some(until) = self.forgotten_until.filter(|until| part.from < *until) {
+            return Err(Unanswerable::Forgotten { until });
+        }
+        let key =
+            self.groups.get(group.index()).and_then(|s| s.rows().nth(slot)).map(|(_, key, _)| key);
+        let mut sum = Some(0_i128);
+        self.each_segment(part.to, |_, shape, segment| {
+            if shape.group == group {
+                let from = segment.from.max(part.from);
+                let to = segment.to.unwrap_or(part.to).min(part.to);
+                let amount = key.map_or(0, |key| shape.usage.get(key));
+                let time = i128::from(to.since(from).max(0));
+                sum = amount.checked_mul(time).and_then(|a| sum?.checked_add(a));
+            }
+        });
+        let adjusted = self.adjusted.iter().filter(|a| a.group == group && Some(a.key) == key);
+        for a in adjusted.filter(|a| part.from <= a.at && a.at < part.to) {
+            sum = sum.and_then(|s| s.checked_add(a.exact));
+        }
+        sum.ok_or(Unanswerable::Overflow(Overflow))
+    }
+
+    /// Milli-units of a group that run under `key`.
+    #[must_use]
+    pub fn rate(&self, group: GroupId, key: KeyId) -> Milli {
+        let sums = self.groups.get(group.index());
+        let row = sums.and_then(|s| s.row(s.known_slot(key)?));
+        row.map_or(0, |row| row.running)
+    }
+}
