@@ -5,4 +5,6 @@ pub mod domain;
 #[cfg(feature = "cli")]
 pub mod event_log;
 #[cfg(feature = "cli")]
+pub mod import;
+#[cfg(feature = "cli")]
 pub mod k8s;
