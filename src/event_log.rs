@@ -1,4 +1,221 @@
 //! The log of facts and decisions: the only truth, everything else is a fold over it.
+//!
+//! ```text
+//!  observe, import ──append─────▶ ┌───┬───┬───┬───┬───┐
+//!  webhook, sweeper ──decide────▶ │ 1 │ 2 │ 3 │ 4 │ 5 │ ──read(from)──▶ projection, replay, meter
+//!                                 └───┴───┴───┴───┴───┘
+//!                                  f   D   f   f   D      head: position 5, last decision 5, Merkle frontier
+//! ```
+//!
+//! Providers: [`file`] (a folder; the embedded default and the archive format) and [`memory`]. One contract,
+//! on [`EventLog`]; one suite that checks it, [`conformance`]. Bytes are known to [`codec`] only. Nothing here
+//! knows what an event means beyond whether it is a decision.
 
+pub mod any;
+pub mod chain;
 pub mod codec;
+pub mod conformance;
+pub mod file;
+pub mod memory;
+pub mod records;
 pub mod schema;
+
+use crate::domain::{
+    event::Position,
+    merkle::{Frontier, Hash},
+};
+pub use any::AnyLog;
+use codec::DecodeError;
+pub use codec::NewEvent;
+pub use records::Records;
+use std::{future::Future, io, path::PathBuf};
+
+/// An append-only sequence of events with positions 1, 2, 3 … without holes.
+///
+/// ```text
+///  append(facts)            ── any number of events, in this order, one behind another or between others'
+///  decide(expected, event)  ── one event, only if the last decision record is still at `expected`
+///
+///       last_decision = 2                       last_decision = 5
+///            ▼                                       ▼
+///   │ f │ D │ f │ f │   decide(2, D) ─▶ │ f │ D │ f │ f │ D │    decide(2, D) ─▶ Conflict{last: 5}
+///     1   2   3   4                        1   2   3   4   5     (facts in between do not matter)
+/// ```
+///
+/// What every provider keeps:
+///
+/// 1. **Acknowledged means durable.** `Ok` is said after the record would survive a crash.
+/// 2. **Order.** Events of one append stand in its order. An append that was begun after another was
+///    acknowledged stands behind it. A batch is not atomic: after a crash its first part may be there.
+/// 3. **Decisions.** The condition is compared and the record written as one step. Decisions in a plain
+///    `append` move the last decision, too.
+/// 4. **Unclear is not no.** After [`AppendError::Unclear`] the record may be there, now or soon: read the log
+///    to its end, look for it, and only then decide again. Every other error says: nothing was written.
+/// 5. **Readers need no lock**, never see a half-written record, and see each record once, in order. What
+///    was read once never changes.
+pub trait EventLog: Send + Sync {
+    /// Reads records in order.
+    type Reader: Reader;
+
+    /// Appends events in their order, without a condition. Of no events it does nothing.
+    fn append(
+        &self,
+        events: Vec<NewEvent>,
+    ) -> impl Future<Output = Result<Appended, AppendError>> + Send;
+
+    /// Appends one decision if the last decision record is at `expected` (0: there is none).
+    fn decide(
+        &self,
+        expected: Position,
+        decision: NewEvent,
+    ) -> impl Future<Output = Result<Appended, AppendError>> + Send;
+
+    /// Where the log ends: at least everything that was acknowledged before the call.
+    fn head(&self) -> impl Future<Output = Result<Head, ReadError>> + Send;
+
+    /// Reads from the record at `from` (1 is the first) on, which need not be there yet.
+    fn read(&self, from: Position) -> Result<Self::Reader, ReadError>;
+}
+
+/// A place in a log from which records are read in order.
+pub trait Reader: Send {
+    /// The next records, at least one; `None` when there are no more for now. A call that is dropped before it
+    /// ends loses no record.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Records>, ReadError>> + Send;
+
+    /// The next records, at least one; waits for them as long as it takes.
+    fn tail(&mut self) -> impl Future<Output = Result<Records, ReadError>> + Send;
+}
+
+/// Where a log ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Position of the last record; 0 for none.
+    pub position: Position,
+    /// Position of the last decision record; 0 for none.
+    pub last_decision: Position,
+    /// The Merkle tree up to `position`.
+    pub frontier: Frontier,
+}
+
+impl Head {
+    /// Root of the log.
+    #[must_use]
+    pub fn root(&self) -> Hash {
+        self.frontier.root()
+    }
+}
+
+/// Where appended events stand: `first..=last`; of no events `first` is `last + 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Position of the first.
+    pub first: Position,
+    /// Position of the last.
+    pub last: Position,
+}
+
+/// Why an append was not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// Another decision came first. Nothing was written.
+    #[error(
+        "the last decision is at position {last_decision}, not {expected}; apply it and decide again"
+    )]
+    Conflict {
+        /// What the decider knew.
+        expected: Position,
+        /// What is true.
+        last_decision: Position,
+    },
+    /// It may be on the log or not: read first, then decide.
+    #[error(
+        "it is not known whether the record was written ({why}); read the log before deciding again"
+    )]
+    Unclear {
+        /// What happened.
+        why: String,
+    },
+    /// The log takes no appends any more. Nothing was written.
+    #[error("the log takes no more appends ({why}); open it again once the cause is gone")]
+    Closed {
+        /// What happened, and when it happened to an earlier append.
+        why: String,
+    },
+    /// The log was opened for reading. Nothing was written.
+    #[error("the log was opened for reading only")]
+    ReadOnly,
+    /// Only a decision can be appended conditionally. Nothing was written.
+    #[error("event {id} is no decision; append it without a condition")]
+    NotADecision {
+        /// The event.
+        id: String,
+    },
+}
+
+/// Why records cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The operating system says no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// What it says.
+        source: io::Error,
+    },
+    /// There is no log.
+    #[error("{} is no event log: {why}", path.display())]
+    NotALog {
+        /// What was opened.
+        path: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// Records are missing.
+    #[error("{}: the records {from} to {to} are missing; restore the segment that begins at or before {from} from a copy", path.display())]
+    Missing {
+        /// The log.
+        path: PathBuf,
+        /// First that is missing.
+        from: Position,
+        /// Last that is missing.
+        to: Position,
+    },
+    /// Two segments claim the same records.
+    #[error("{}: the segment that begins at {segment} overlaps the one before it, which reaches {reached}; one of them belongs to another log", path.display())]
+    Overlap {
+        /// The log.
+        path: PathBuf,
+        /// Where the second begins.
+        segment: Position,
+        /// Last record of the first.
+        reached: Position,
+    },
+    /// A line is no event, or not the one that was written.
+    #[error("{}, line {line} (position {position}): {why}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Line in it, from 1.
+        line: u64,
+        /// Its position in the log.
+        position: Position,
+        /// What is wrong with it.
+        why: LineError,
+    },
+}
+
+/// What is wrong with a line of a log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// No event.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// Changed after it was written.
+    #[error(transparent)]
+    Leaf(#[from] chain::LeafDiffers),
+    /// Half a line where more follows.
+    #[error("the line ends early, and another segment follows; restore the segment from a copy")]
+    Torn,
+}

@@ -4,4 +4,5 @@
 
 mod golden_pods;
 mod oracle;
+mod file_log;
 mod schemas;

@@ -2,7 +2,7 @@
 
 use super::{MAX_LINE_BYTES, Scanned};
 use crate::domain::{
-    event::{Event, EventId, Position, TypeName},
+    event::{Event, EventId, Position},
     merkle::{Hash, LeafHasher, LeafInput},
 };
 use serde::de::IgnoredAny;
@@ -92,11 +92,7 @@ impl NewEvent {
             &scanned.recorded_at,
         ];
         attributes.into_iter().for_each(|text| parts.end(format_args!("{text}")));
-        let decision = match TypeName::parse(&scanned.type_name) {
-            TypeName::Known(kind) | TypeName::Newer { kind, .. } => kind.is_decision(),
-            TypeName::Unknown => false,
-        };
-        parts.finish(scanned.data, decision)
+        parts.finish(scanned.data, scanned.is_decision())
     }
 
     /// Whether it takes part in the order of decisions.
@@ -109,6 +105,12 @@ impl NewEvent {
     #[must_use]
     pub fn id(&self) -> &str {
         self.leaf_input().id
+    }
+
+    /// Bytes of its attributes and data.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.text.len()
     }
 
     /// What the leaf will cover.

@@ -6,6 +6,7 @@
 
 use super::{DecodeError, MAX_LINE_BYTES};
 use crate::domain::{
+    event::TypeName,
     merkle::{Hash, LeafInput},
     text::Text,
 };
@@ -49,6 +50,15 @@ pub fn scan(line: &[u8]) -> Result<Scanned<'_>, DecodeError> {
 }
 
 impl Scanned<'_> {
+    /// Whether it takes part in the order of decisions.
+    #[must_use]
+    pub fn is_decision(&self) -> bool {
+        match TypeName::parse(&self.type_name) {
+            TypeName::Known(kind) | TypeName::Newer { kind, .. } => kind.is_decision(),
+            TypeName::Unknown => false,
+        }
+    }
+
     /// What the leaf covers.
     #[must_use]
     pub fn leaf_input(&self) -> LeafInput<'_> {

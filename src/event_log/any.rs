@@ -1,0 +1,105 @@
+//! Opens the log that a person named: today a folder; a `nats://` address comes with the provider for JetStream.
+
+use super::{
+    AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records,
+    file::{FileLog, FileReader, OpenError, Options},
+    memory::{MemoryLog, MemoryReader},
+};
+use crate::domain::event::Position;
+use std::path::Path;
+
+/// A log of any provider.
+#[derive(Debug)]
+pub enum AnyLog {
+    /// A folder.
+    File(FileLog),
+    /// Gone with the process.
+    Memory(MemoryLog),
+}
+
+/// Reads an [`AnyLog`].
+#[derive(Debug)]
+pub enum AnyReader {
+    /// A folder.
+    File(FileReader),
+    /// Gone with the process.
+    Memory(MemoryReader),
+}
+
+impl AnyLog {
+    /// Opens the log at `location` for appending and reading; a folder that is missing is made.
+    ///
+    /// # Errors
+    /// [`OpenError`]: another writer, no log, damaged.
+    pub fn open(location: &str) -> Result<Self, OpenError> {
+        FileLog::open(folder(location)?, &Options::default()).map(Self::File)
+    }
+
+    /// Opens the log at `location` for reading; nothing in it is touched.
+    ///
+    /// # Errors
+    /// [`OpenError`]: no log.
+    pub fn open_read(location: &str) -> Result<Self, OpenError> {
+        FileLog::open_read(folder(location)?).map(Self::File)
+    }
+}
+
+/// The folder that `location` names.
+fn folder(location: &str) -> Result<&Path, OpenError> {
+    if location.contains("://") {
+        return Err(OpenError::Unsupported { location: location.to_owned() });
+    }
+    Ok(Path::new(location))
+}
+
+impl EventLog for AnyLog {
+    type Reader = AnyReader;
+
+    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
+        match self {
+            Self::File(log) => log.append(events).await,
+            Self::Memory(log) => log.append(events).await,
+        }
+    }
+
+    async fn decide(
+        &self,
+        expected: Position,
+        decision: NewEvent,
+    ) -> Result<Appended, AppendError> {
+        match self {
+            Self::File(log) => log.decide(expected, decision).await,
+            Self::Memory(log) => log.decide(expected, decision).await,
+        }
+    }
+
+    async fn head(&self) -> Result<Head, ReadError> {
+        match self {
+            Self::File(log) => log.head().await,
+            Self::Memory(log) => log.head().await,
+        }
+    }
+
+    fn read(&self, from: Position) -> Result<AnyReader, ReadError> {
+        match self {
+            Self::File(log) => log.read(from).map(AnyReader::File),
+            Self::Memory(log) => log.read(from).map(AnyReader::Memory),
+        }
+    }
+}
+
+impl Reader for AnyReader {
+    async fn next(&mut self) -> Result<Option<Records>, ReadError> {
+        match self {
+            Self::File(reader) => reader.next().await,
+            Self::Memory(reader) => reader.next().await,
+        }
+    }
+
+    async fn tail(&mut self) -> Result<Records, ReadError> {
+        match self {
+            Self::File(reader) => reader.tail().await,
+            Self::Memory(reader) => reader.tail().await,
+        }
+    }
+}

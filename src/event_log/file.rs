@@ -1,0 +1,296 @@
+//! The log as a folder: append-only segments of JSON lines. The embedded default, and the archive format.
+//!
+//! ```text
+//! DIR/00000000000000000001.jsonl   one event a line; named by the position of its first
+//! DIR/00000000000000104858.jsonl   the last segment grows; a new one begins at 64 MiB
+//! DIR/roots                        `position root` every 1,024 positions and on close
+//! DIR/frontier                     the tree at the newest root, so that opening is fast
+//! DIR/lock                         held by the one writer
+//! ```
+//!
+//! One thread writes (group commit: what queues while the disk works is written and synchronised at once).
+//! After a failed write nothing is acknowledged any more until the log is opened again. Nothing is ever
+//! changed or removed but the half line that a killed writer left. Readers take no lock and write nothing.
+
+mod committer;
+mod reader;
+mod recover;
+pub mod roots;
+pub mod segments;
+
+use super::{AppendError, Appended, EventLog, Head, NewEvent, ReadError};
+use crate::domain::{event::Position, merkle::Hash};
+use committer::{Committer, Request};
+pub use reader::FileReader;
+pub use recover::Torn;
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    thread::JoinHandle,
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// How a log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// A segment that has reached this many bytes gets no further line.
+    pub segment_bytes: u64,
+}
+
+/// A log in a folder. Dropping it writes the last root and frees the lock.
+#[derive(Debug)]
+pub struct FileLog {
+    dir: PathBuf,
+    writer: Option<Writer>,
+    torn: Option<Torn>,
+}
+
+/// The writing side.
+#[derive(Debug)]
+struct Writer {
+    requests: mpsc::Sender<Request>,
+    head: watch::Receiver<Head>,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+/// Why a file log cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another writer is at work.
+    #[error("{} is held by another writer ({holder}); stop it, or append through its API", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// What the other writer wrote about itself.
+        holder: String,
+    },
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The operating system says no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// What it says.
+        source: io::Error,
+    },
+    /// A line of `roots` is malformed.
+    #[error("{}, line {line}: not `position root` in ascending order; verify the log, then remove the file, which is made anew", path.display())]
+    Roots {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: u64,
+    },
+    /// The records are not those that the root was recorded for.
+    #[error("{}: root {recorded} was recorded at position {position}, but the records give {computed}; verify the log, and restore segments or `roots` from a copy", path.display())]
+    RootDiffers {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        position: Position,
+        /// In the file.
+        recorded: Hash,
+        /// From the records.
+        computed: Hash,
+    },
+    /// Acknowledged records are gone.
+    #[error("{}: the log ends at position {found}, but a root was recorded at {recorded}: acknowledged records were lost; restore the last segment from a copy, or remove `roots` and `frontier` to accept the loss", path.display())]
+    Truncated {
+        /// The log.
+        path: PathBuf,
+        /// Position of the last root.
+        recorded: Position,
+        /// Position of the last record.
+        found: Position,
+    },
+    /// A continued log must begin with what it continues.
+    #[error("{}: the log begins at position {first}, but its first record is no `log.opened` with the tree before it; restore the segments before it", path.display())]
+    NoBase {
+        /// The log.
+        path: PathBuf,
+        /// First position.
+        first: Position,
+    },
+    /// An address of a provider that is not there.
+    #[error("{location}: this build opens folders only; give a path")]
+    Unsupported {
+        /// What was asked for.
+        location: String,
+    },
+}
+
+/// Requests that may wait for the writer: more than a group commit takes, few enough to be little memory.
+const QUEUE: usize = 1024;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { segment_bytes: 64 << 20 }
+    }
+}
+
+impl FileLog {
+    /// Opens the log in `dir` for appending and reading. A folder that is missing or empty becomes a log.
+    ///
+    /// # Errors
+    /// [`OpenError`]: another writer, no log, damaged.
+    pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
+        make_folder(dir)?;
+        let lock = lock(dir)?;
+        if segments::list(dir)?.is_empty() {
+            let path = dir.join(segments::name(1));
+            committer::create_segment(dir, 1).map_err(|source| OpenError::Io { path, source })?;
+        }
+        let recovered = recover::recover(dir)?;
+        let torn = recovered.torn.clone();
+        let head = watch::Sender::new(recovered.head.clone());
+        let subscriber = head.subscribe();
+        let committer = Committer::resume(dir, *options, recovered, lock, head)
+            .map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
+        let (requests, queue) = mpsc::channel(QUEUE);
+        let thread = std::thread::Builder::new()
+            .name("event-log".to_owned())
+            .spawn(move || committer.run(queue))
+            .map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
+        let writer = Some(Writer { requests, head: subscriber, thread });
+        Ok(Self { dir: dir.to_owned(), writer, torn })
+    }
+
+    /// Opens the log in `dir` for reading, also while another process writes. Nothing is touched.
+    ///
+    /// # Errors
+    /// [`OpenError::Read`] when there is no log.
+    pub fn open_read(dir: &Path) -> Result<Self, OpenError> {
+        segments::SegmentReader::open(dir, Position::MAX)?;
+        Ok(Self { dir: dir.to_owned(), writer: None, torn: None })
+    }
+
+    /// The half line that was cut off when the log was opened for appending: tell a person.
+    #[must_use]
+    pub const fn torn(&self) -> Option<&Torn> {
+        self.torn.as_ref()
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Ends writing: writes the last root and frees the lock.
+    ///
+    /// # Errors
+    /// [`AppendError::Closed`] when that failed, or an append before it.
+    pub fn close(mut self) -> Result<(), AppendError> {
+        self.end().map_err(|why| AppendError::Closed { why })
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        let Some(Writer { requests, thread, .. }) = self.writer.take() else { return Ok(()) };
+        // The thread ends once nobody can send any more.
+        drop(requests);
+        thread.join().unwrap_or_else(|_| Err("the writing thread panicked".to_owned()))
+    }
+
+    async fn send(
+        &self,
+        expected: Option<Position>,
+        events: Vec<NewEvent>,
+    ) -> Result<Appended, AppendError> {
+        let writer = self.writer.as_ref().ok_or(AppendError::ReadOnly)?;
+        let (reply, answer) = oneshot::channel();
+        let ended = |_| AppendError::Closed { why: "the writing thread ended".to_owned() };
+        writer.requests.send(Request { expected, events, reply }).await.map_err(ended)?;
+        let lost = |_| AppendError::Unclear { why: "the writing thread ended".to_owned() };
+        answer.await.map_err(lost)?
+    }
+}
+
+impl Drop for FileLog {
+    fn drop(&mut self) {
+        // A root that was not written is computed again on open: `close` is for those who want to know.
+        let _ = self.end();
+    }
+}
+
+impl EventLog for FileLog {
+    type Reader = FileReader;
+
+    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
+        self.send(None, events).await
+    }
+
+    async fn decide(
+        &self,
+        expected: Position,
+        decision: NewEvent,
+    ) -> Result<Appended, AppendError> {
+        if !decision.is_decision() {
+            return Err(AppendError::NotADecision { id: decision.id().to_owned() });
+        }
+        self.send(Some(expected), vec![decision]).await
+    }
+
+    async fn head(&self) -> Result<Head, ReadError> {
+        if let Some(writer) = &self.writer {
+            return Ok(writer.head.borrow().clone());
+        }
+        let dir = self.dir.clone();
+        reader::blocking(&self.dir, move || match recover::recover(&dir) {
+            Ok(recovered) => Ok(recovered.head),
+            Err(OpenError::Read(error)) => Err(error),
+            Err(other) => Err(segments::not_a_log(&dir, &other.to_string())),
+        })
+        .await
+    }
+
+    fn read(&self, from: Position) -> Result<FileReader, ReadError> {
+        let acknowledged = self.writer.as_ref().map(|writer| writer.head.clone());
+        FileReader::open(&self.dir, from, acknowledged)
+    }
+}
+
+/// Makes the folder, or sees that it is empty or a log.
+fn make_folder(dir: &Path) -> Result<(), OpenError> {
+    let io = |source| OpenError::Io { path: dir.to_owned(), source };
+    if !dir.exists() {
+        fs::create_dir_all(dir).map_err(io)?;
+        // The folder's own name must be durable, too; the root folder has no parent.
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        return parent.map_or(Ok(()), committer::sync_folder).map_err(io);
+    }
+    if !segments::list(dir)?.is_empty() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(dir).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        if name != "lock" {
+            let why = format!("it holds {} and no segment; give a new folder", name.display());
+            return Err(segments::not_a_log(dir, &why).into());
+        }
+    }
+    Ok(())
+}
+
+/// Takes the lock of the one writer and notes who holds it. The lock ends with the file handle, so also with
+/// a process that is killed.
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join("lock");
+    let io = |source| OpenError::Io { path: path.clone(), source };
+    let options = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = options.map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            file.take(64).read_to_string(&mut holder).map_err(io)?;
+            return Err(OpenError::Locked { path, holder: holder.trim().to_owned() });
+        }
+        Err(TryLockError::Error(source)) => return Err(io(source)),
+    }
+    file.set_len(0).map_err(io)?;
+    writeln!(file, "process {}", std::process::id()).map_err(io)?;
+    Ok(file)
+}

@@ -1,0 +1,119 @@
+//! A log that lives as long as the process: for tests and simulations.
+//!
+//! Its records are the same bytes that a file log would hold.
+
+use super::{AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records};
+use crate::domain::{event::Position, merkle::LeafHasher};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// Records handed out at once.
+const READ_RECORDS: usize = 1024;
+
+/// The log. Clones are the same log.
+#[derive(Clone, Debug)]
+pub struct MemoryLog {
+    /// A plain mutex: held for a few microseconds and never across an await.
+    lines: Arc<Mutex<Lines>>,
+    /// Changed while `lines` is locked, so that a head never runs ahead of its records.
+    head: watch::Sender<Head>,
+}
+
+/// Reads a [`MemoryLog`].
+#[derive(Debug)]
+pub struct MemoryReader {
+    lines: Arc<Mutex<Lines>>,
+    head: watch::Receiver<Head>,
+    next: Position,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    lines: Vec<Vec<u8>>,
+    hasher: LeafHasher,
+}
+
+impl Default for MemoryLog {
+    fn default() -> Self {
+        Self { lines: Arc::default(), head: watch::Sender::new(Head::default()) }
+    }
+}
+
+impl MemoryLog {
+    fn write(
+        &self,
+        expected: Option<Position>,
+        events: &[NewEvent],
+    ) -> Result<Appended, AppendError> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut head = self.head.borrow().clone();
+        if let Some(expected) = expected.filter(|e| *e != head.last_decision) {
+            return Err(AppendError::Conflict { expected, last_decision: head.last_decision });
+        }
+        let first = head.position.saturating_add(1);
+        for event in events {
+            head.position = head.position.saturating_add(1);
+            let mut line = Vec::new();
+            head.frontier.append(event.write_line(head.position, &mut lines.hasher, &mut line));
+            if event.is_decision() {
+                head.last_decision = head.position;
+            }
+            lines.lines.push(line);
+        }
+        let last = head.position;
+        self.head.send_replace(head);
+        Ok(Appended { first, last })
+    }
+}
+
+impl EventLog for MemoryLog {
+    type Reader = MemoryReader;
+
+    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
+        self.write(None, &events)
+    }
+
+    async fn decide(
+        &self,
+        expected: Position,
+        decision: NewEvent,
+    ) -> Result<Appended, AppendError> {
+        if !decision.is_decision() {
+            return Err(AppendError::NotADecision { id: decision.id().to_owned() });
+        }
+        self.write(Some(expected), &[decision])
+    }
+
+    async fn head(&self) -> Result<Head, ReadError> {
+        Ok(self.head.borrow().clone())
+    }
+
+    fn read(&self, from: Position) -> Result<MemoryReader, ReadError> {
+        let (lines, head) = (Arc::clone(&self.lines), self.head.subscribe());
+        Ok(MemoryReader { lines, head, next: from.max(1) })
+    }
+}
+
+impl Reader for MemoryReader {
+    async fn next(&mut self) -> Result<Option<Records>, ReadError> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let skip = usize::try_from(self.next.saturating_sub(1)).unwrap_or(usize::MAX);
+        let bytes = lines.lines.iter().skip(skip).take(READ_RECORDS).flatten().copied().collect();
+        let records = Records::from_lines(self.next, bytes);
+        self.next = records.next_position();
+        Ok(Some(records).filter(|r| !r.is_empty()))
+    }
+
+    async fn tail(&mut self) -> Result<Records, ReadError> {
+        loop {
+            self.head.borrow_and_update();
+            if let Some(records) = self.next().await? {
+                return Ok(records);
+            }
+            if self.head.changed().await.is_err() {
+                // The last clone of the log is gone: nothing will ever come.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
