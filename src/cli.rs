@@ -6,6 +6,7 @@ pub mod out;
 pub mod progress;
 
 mod completions;
+pub(crate) mod quota;
 mod schemas;
 
 use clap::{Parser, Subcommand};

@@ -8,7 +8,7 @@ mod spec;
 
 pub use demand::{ambiguous_models, count_key, demand, pod_demand};
 pub use key::{Known, Unit, is_group_name, normalise};
-pub use spec::{SpecError, TypedSpec};
+pub use spec::{Place, SpecError, TypedSpec};
 
 /// What is wrong with a name or a key, and what would be right; it follows the value in a sentence.
 pub type Why = String;

@@ -24,6 +24,21 @@ pub struct TypedSpec<'a> {
     pub models: &'a str,
 }
 
+/// Which part of a quota object is meant; whoever knows the text knows its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `metadata.name`.
+    Name,
+    /// `spec.parent`.
+    Parent,
+    /// An entry of [`TypedSpec::hard`], by its number.
+    Limit(usize),
+    /// `spec.charge`.
+    Charge,
+    /// `spec.models`.
+    Models,
+}
+
 /// One thing that is wrong with a quota object: where, what stands there, what should.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: `{value}` {why}")]
@@ -36,13 +51,21 @@ pub struct SpecError {
     pub why: Why,
     /// `InvalidQuantity` of an amount, else `InvalidSpec`.
     pub reason: &'static str,
+    /// Which part is meant.
+    pub place: Place,
 }
 
 impl SpecError {
-    /// A field that is not an amount.
-    #[must_use]
-    pub fn new(field: impl Into<String>, value: &str, why: impl Into<Why>) -> Self {
-        Self { field: field.into(), value: short(value), why: why.into(), reason: "InvalidSpec" }
+    fn new(place: Place, value: &str, why: impl Into<Why>) -> Self {
+        let field = match place {
+            Place::Name => "metadata.name",
+            Place::Parent => "spec.parent",
+            Place::Limit(_) => "spec.hard",
+            Place::Charge => "spec.charge",
+            Place::Models => "spec.models",
+        };
+        let (field, value) = (field.to_owned(), short(value));
+        Self { field, value, why: why.into(), reason: "InvalidSpec", place }
     }
 }
 
@@ -54,42 +77,43 @@ impl TypedSpec<'_> {
     pub fn accept(&self, name: &str) -> Result<QuotaSpec<'static>, Vec<SpecError>> {
         let mut errors = Vec::new();
         if !is_group_name(name) {
-            errors.push(SpecError::new("metadata.name", name, GROUP_NAME));
+            errors.push(SpecError::new(Place::Name, name, GROUP_NAME));
         }
         if !self.parent.is_empty() && !is_group_name(self.parent) {
-            errors.push(SpecError::new("spec.parent", self.parent, GROUP_NAME));
+            errors.push(SpecError::new(Place::Parent, self.parent, GROUP_NAME));
         }
         let spec = QuotaSpec {
             parent: Text::from(self.parent.to_owned()),
             hard: self.limits(&mut errors),
-            charge: choose("spec.charge", self.charge, &CHARGES, &mut errors),
-            models: choose("spec.models", self.models, &POLICIES, &mut errors),
+            charge: choose(Place::Charge, self.charge, &CHARGES, &mut errors),
+            models: choose(Place::Models, self.models, &POLICIES, &mut errors),
         };
         if errors.is_empty() { Ok(spec) } else { Err(errors) }
     }
 
     fn limits(&self, errors: &mut Vec<SpecError>) -> BTreeMap<Text<'static>, Quantity> {
         let mut spelt: BTreeMap<String, (&str, Quantity)> = BTreeMap::new();
-        for (typed, text) in &self.hard {
-            let field = || format!("spec.hard[{}]", short(typed));
+        for (number, (typed, text)) in self.hard.iter().enumerate() {
+            let place = Place::Limit(number);
             let key = match normalise(typed) {
                 Ok(key) => key,
                 Err(why) => {
-                    errors.push(SpecError::new("spec.hard", typed, why));
+                    errors.push(SpecError::new(place, typed, why));
                     continue;
                 }
             };
             if let Some((first, _)) = spelt.get(&key) {
                 let why =
                     format!("is `{key}`, which `{first}` has set already; keep one of the two");
-                errors.push(SpecError::new("spec.hard", typed, why));
+                errors.push(SpecError::new(place, typed, why));
                 continue;
             }
             match amount(&key, text) {
                 Ok(amount) => drop(spelt.insert(key, (typed, amount))),
                 Err(why) => errors.push(SpecError {
+                    field: format!("spec.hard[{}]", short(typed)),
                     reason: "InvalidQuantity",
-                    ..SpecError::new(field(), text, why)
+                    ..SpecError::new(place, text, why)
                 }),
             }
         }
@@ -114,7 +138,7 @@ fn amount(key: &str, text: &str) -> Result<Quantity, Why> {
 }
 
 fn choose<T: Copy + Default>(
-    field: &str,
+    place: Place,
     typed: &str,
     choices: &[(&str, T); 2],
     errors: &mut Vec<SpecError>,
@@ -126,7 +150,7 @@ fn choose<T: Copy + Default>(
         return *choice;
     }
     let names = choices.map(|(name, _)| name).join(" or ");
-    errors.push(SpecError::new(field, typed, format!("is unknown; write {names}")));
+    errors.push(SpecError::new(place, typed, format!("is unknown; write {names}")));
     T::default()
 }
 

@@ -1,0 +1,132 @@
+//! What people write, and what they are told.
+
+use super::*;
+
+const HEAD: &str = "apiVersion: bizrq.io/v1\nkind: BizGroupResourceQuota\n";
+
+fn parsed(text: &str) -> Objects {
+    let mut objects = Objects::default();
+    parse("q.yaml", text, &mut objects).unwrap();
+    refuse_twins(&mut objects);
+    objects
+}
+
+fn faults(text: &str) -> Vec<String> {
+    parsed(text).faults.iter().map(|f| format!("{}: {}", f.place, f.why)).collect()
+}
+
+fn unreadable(text: &str) -> String {
+    let mut objects = Objects::default();
+    match parse("q.yaml", text, &mut objects) {
+        Err(e) => e.to_string(),
+        Ok(()) => panic!("{text:?} was read: {objects:?}"),
+    }
+}
+
+#[test]
+fn the_designs_example_is_read() {
+    let objects = parsed(&format!(
+        "{HEAD}metadata: {{name: team-a}}\nspec:\n  parent: dept-1  # a comment\n  hard:\n    limits.cpu: \"10\"\n    \
+         requests.memory: 64Gi\n    limits.nvidia.com/gpu.A30: 4\n    cash/limits.cpu: 1e2\n  charge: Peak\n"
+    ));
+    assert_eq!(objects.faults, []);
+    let object = &objects.good[0];
+    assert_eq!(
+        (&*object.name, &*object.spec.parent, &*object.place),
+        ("team-a", "dept-1", "q.yaml:1")
+    );
+    let hard: Vec<_> = object.spec.hard.iter().map(|(k, q)| format!("{k}={q}")).collect();
+    assert_eq!(
+        hard,
+        [
+            "cash/limits.cpu=100",
+            "limits.cpu=10",
+            "limits.nvidia.com/gpu.A30=4",
+            "requests.memory=64Gi"
+        ]
+    );
+}
+
+#[test]
+fn many_documents_and_lists_are_read_and_every_fault_is_told_with_its_line() {
+    let good = |name: &str| format!("{HEAD}metadata: {{name: {name}}}\n");
+    let text = [
+        good("a"),
+        format!("{}spec: {{hrad: {{}}}}\n", good("b")),
+        format!("{}spec:\n  hard:\n    pods: 1\n    limits.cpu: -1\n    cpus: 2\n", good("c")),
+        good("C"),
+        "apiVersion: v1\nkind: ConfigMap\n".to_owned(),
+        "apiVersion: bizrq.io/v2\nkind: BizGroupResourceQuota\nmetadata: {name: d}\n".to_owned(),
+        good("a"),
+        "kind: List\nitems:\n- apiVersion: bizrq.io/v1\n  kind: BizGroupResourceQuota\n  metadata: {name: e}\n".to_owned(),
+        format!("{HEAD}metadata: {{name: f, namespace: web}}\n"),
+        format!("{}spec: {{hard: [1]}}\n", good("g")),
+        format!("{}spec: {{hard: {{pods: 1, pods: 2}}}}\n", good("h")),
+    ]
+    .join("---\n");
+    let objects = parsed(&text);
+    let names: Vec<_> = objects.good.iter().map(|o| &*o.name).collect();
+    assert_eq!(names, ["a", "e"], "{:#?}", objects.faults);
+    let told = [
+        "q.yaml:8: spec.hrad is no field",
+        "q.yaml:16: spec.hard[limits.cpu]: `-1`",
+        "q.yaml:17: spec.hard: `cpus`",
+        "q.yaml:21: metadata.name: `C`",
+        "q.yaml:24: kind: `ConfigMap`",
+        "q.yaml:26: apiVersion: `bizrq.io/v2`",
+        "q.yaml:42: metadata.namespace is no field",
+        "q.yaml:47: something else than a map",
+        "q.yaml:52: `pods` stands here a second time",
+        "q.yaml:30: metadata.name: `a` is declared in q.yaml:1",
+    ];
+    let faults = faults(&text);
+    assert_eq!(faults.len(), told.len(), "{faults:#?}");
+    for (fault, told) in faults.iter().zip(told) {
+        assert!(fault.starts_with(told), "{fault}\nis not\n{told}");
+    }
+}
+
+#[test]
+fn a_bomb_is_refused_before_it_grows() {
+    let mut text = format!(
+        "{HEAD}metadata:\n  name: a\n  labels:\n    l0: &l0 [x, x, x, x, x, x, x, x, x, x]\n"
+    );
+    for i in 1..12 {
+        let list = vec![format!("*l{}", i - 1); 10].join(", ");
+        text.push_str(&format!("    l{i}: &l{i} [{list}]\n"));
+    }
+    let told = unreadable(&text);
+    assert!(told.starts_with("q.yaml:") && told.contains("without anchors"), "{told}");
+    let deep =
+        format!("{HEAD}metadata: {{name: a, labels: {}{}}}\n", "[".repeat(100), "]".repeat(100));
+    assert!(unreadable(&deep).contains("deep nesting"), "{}", unreadable(&deep));
+}
+
+#[test]
+fn what_is_no_yaml_is_unreadable_with_its_line() {
+    for text in [
+        "status: b: c\n",
+        "spec: {\n",
+        "\tspec: 1\n",
+        "metadata: \"open\n",
+        "metadata: \0\n",
+        "metadata: *nobody\n",
+    ] {
+        let told = unreadable(&format!("{HEAD}{text}"));
+        assert!(told.starts_with("q.yaml:"), "{text:?}: {told}");
+    }
+    assert_eq!(parsed(""), Objects::default());
+    assert_eq!(parsed("---\n# nothing\n---\n"), Objects::default());
+}
+
+#[test]
+fn files_are_bounded_and_utf8() {
+    let dir = tempfile::tempdir().unwrap();
+    let big = dir.path().join("big.yaml");
+    std::fs::write(&big, vec![b'#'; MAX_FILE_BYTES as usize + 1]).unwrap();
+    assert!(load(&[big]).unwrap_err().to_string().contains("split it"));
+    let latin = dir.path().join("latin.yaml");
+    std::fs::write(&latin, b"a: 1\nb: \xe9\n").unwrap();
+    assert!(load(&[latin]).unwrap_err().to_string().contains("latin.yaml:2: is not UTF-8"));
+    assert_eq!(load(&[dir.path().join("none.yaml")]).unwrap_err().code(), 3);
+}
