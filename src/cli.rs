@@ -6,6 +6,8 @@ pub mod out;
 pub mod progress;
 
 mod completions;
+mod import;
+mod opened_log;
 pub(crate) mod quota;
 mod schemas;
 
@@ -24,6 +26,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Take over a history from somewhere else
+    Import(import::Args),
     /// Print a completion script for your shell
     Completions(completions::Args),
     /// Write the JSON Schemas of all events into a folder
@@ -138,6 +142,7 @@ pub fn main() -> ExitCode {
 impl Command {
     fn run(self, out: &mut Out) -> Result<Answer, Error> {
         match self {
+            Self::Import(args) => import::run(args, out),
             Self::Completions(args) => completions::run(args, out),
             Self::Schemas(args) => schemas::run(&args, out),
         }

@@ -1,6 +1,8 @@
 //! bizrq
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "cli")]
+pub mod clock;
 pub mod domain;
 #[cfg(feature = "cli")]
 pub mod event_log;

@@ -139,6 +139,21 @@ impl Out {
         csv.flush().map_err(Error::Output)
     }
 
+    /// Prints one row of CSV.
+    ///
+    /// # Errors
+    /// [`Error::Output`].
+    pub fn csv_row<C: AsRef<[u8]>>(
+        &mut self,
+        row: impl IntoIterator<Item = C>,
+    ) -> Result<(), Error> {
+        // A writer of its own would flush the whole output for each row.
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        csv.write_record(row).map_err(|e| Error::Output(e.into()))?;
+        let row = csv.into_inner().map_err(|e| Error::Output(e.into_error()))?;
+        self.bytes(&row)
+    }
+
     /// Prints a table.
     ///
     /// # Errors

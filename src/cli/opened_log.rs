@@ -1,0 +1,98 @@
+//! The log that a command was given with `--log`, with its errors in the command line's words.
+
+use super::Error;
+use crate::{
+    domain::event::{Event, Kind},
+    event_log::{
+        AnyLog, Appended, EventLog, Head, NewEvent, Reader,
+        codec::{Decoded, Decoder, Scanned, scan},
+    },
+};
+use tokio::runtime::{Builder, Runtime};
+
+/// A log, opened for one command.
+pub(super) struct OpenedLog {
+    place: String,
+    log: AnyLog,
+    runtime: Runtime,
+}
+
+impl OpenedLog {
+    /// Opens a log for appending; a folder that is missing is made.
+    pub(super) fn open(place: &str) -> Result<Self, Error> {
+        Self::with(place, AnyLog::open)
+    }
+
+    /// Opens a log for reading; nothing in it is touched.
+    pub(super) fn open_read(place: &str) -> Result<Self, Error> {
+        Self::with(place, AnyLog::open_read)
+    }
+
+    fn with<E: ToString>(
+        place: &str,
+        open: impl Fn(&str) -> Result<AnyLog, E>,
+    ) -> Result<Self, Error> {
+        let failed = |e: String| Error::log(place, e);
+        // Everything waits for the log alone: one thread is enough.
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| failed(e.to_string()))?;
+        let _inside = runtime.enter();
+        let log = open(place).map_err(|e| failed(e.to_string()))?;
+        drop(_inside);
+        Ok(Self { place: place.to_owned(), log, runtime })
+    }
+
+    /// Appends events in their order.
+    pub(super) fn append(&self, events: Vec<NewEvent>) -> Result<Appended, Error> {
+        self.runtime.block_on(self.log.append(events)).map_err(|e| self.failed(e))
+    }
+
+    /// Where the log ends.
+    pub(super) fn head(&self) -> Result<Head, Error> {
+        self.runtime.block_on(self.log.head()).map_err(|e| self.failed(e))
+    }
+
+    /// Shows every event that `wanted` lets through to `each`, in order.
+    ///
+    /// What cannot be decoded has no effect on anything and is left to `verify`; a newer version of a known type
+    /// ends the reading, since nobody can say what it would have changed.
+    pub(super) fn read(
+        &self,
+        wanted: impl Fn(&Scanned<'_>) -> bool,
+        mut each: impl FnMut(u64, &Event<'_>),
+    ) -> Result<(), Error> {
+        let mut reader = self.log.read(1).map_err(|e| self.failed(e))?;
+        let mut decoder = Decoder::default();
+        while let Some(records) =
+            self.runtime.block_on(reader.next()).map_err(|e| self.failed(e))?
+        {
+            for (position, line) in records.iter() {
+                let Ok(scanned) = scan(line) else { continue };
+                if !wanted(&scanned) {
+                    continue;
+                }
+                match decoder.decode(&scanned) {
+                    Ok(Decoded::Event(event)) => each(position, &event),
+                    Ok(Decoded::Newer { kind, version }) => {
+                        return Err(self.newer(position, kind, version));
+                    }
+                    Ok(Decoded::Unknown) | Err(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn newer(&self, position: u64, kind: Kind, version: u32) -> Error {
+        let name = kind.name();
+        self.failed(format!(
+            "position {position} holds {name} in version {version}, which this build does not read; use a newer bizrq"
+        ))
+    }
+
+    fn failed(&self, why: impl ToString) -> Error {
+        Error::log(&self.place, why)
+    }
+}
