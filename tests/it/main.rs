@@ -6,3 +6,5 @@ mod golden_pods;
 mod oracle;
 mod file_log;
 mod schemas;
+mod shared;
+mod trace;

@@ -1,0 +1,26 @@
+//! Data that lies beside the project, not in it: `$BIZRQ_SHARED`, default `../shared`.
+//!
+//! A test that does not find it says so on a line that `.ci/run` counts.
+
+use std::{
+    env,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// The file `name` below the shared folder; `None`, and a line `SKIPPED TEST: reason`, where it is not.
+pub(crate) fn find(test: &str, name: &str) -> Option<PathBuf> {
+    let root = env::var_os("BIZRQ_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    let path = root.join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    skip(test, &format!("no {}; set BIZRQ_SHARED", path.display()));
+    None
+}
+
+/// Says that a test was not run. Written past the harness, which would keep a passing test's words to itself.
+pub(crate) fn skip(test: &str, reason: &str) {
+    let _ = writeln!(io::stdout().lock(), "SKIPPED {test}: {reason}");
+}
