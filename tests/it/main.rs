@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod golden_pods;
+mod histories;
 mod oracle;
 mod file_log;
 mod schemas;

@@ -3,10 +3,8 @@
 //! The oracle keeps every record, settles for each pod what it held when (contract §4), and walks the time grain by
 //! grain. It shares no cleverness with the ledger: no sums of starts, no differences, no state between records.
 
-// The laws that use the rest come with the ledger.
-#![allow(dead_code)]
-
 pub(crate) mod arbitrary;
+pub(crate) mod fold;
 pub(crate) mod history;
 pub(crate) mod holding;
 mod known;

@@ -171,7 +171,7 @@ impl Pod {
             reserved: None,
             basis,
         });
-        self.event(t, "resized", &format!("{amounts:?}{basis:?}"), data)
+        self.event(t, "resized", &format!("{amounts:?}"), data)
     }
 
     pub(crate) fn moved(&self, t: i64, content: &Content) -> Event<'static> {
@@ -257,6 +257,19 @@ pub(crate) fn removed(scale: Scale, t: i64, group: &str, uid: &str) -> Event<'st
     let data = Data::QuotaRemoved(QuotaRemoved { uid: uid.to_owned().into() });
     let id = id(&["removed", group, uid, &t.to_string()]);
     event("/clusters/east", format!("quotas/{group}"), scale.at(t), id, data)
+}
+
+/// A correction of team-a's `requests.memory`.
+pub(crate) fn adjusted(scale: Scale, t: i64, exact: i128) -> Event<'static> {
+    let data = Data::UsageAdjusted(UsageAdjusted {
+        key: "requests.memory".into(),
+        exact,
+        period: Period { from: scale.at(0), to: scale.at(1) },
+        why: "a test".into(),
+        by: "a tester".into(),
+    });
+    let id = id(&["adjusted", &t.to_string(), &exact.to_string()]);
+    event("/operators/test", "accounts/team-a".to_owned(), scale.at(t), id, data)
 }
 
 fn event(

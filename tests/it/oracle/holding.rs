@@ -2,8 +2,9 @@
 //!
 //! The rules are contract §4's, read like this where it leaves a choice:
 //! * A start states group, models and amounts; a resize states amounts, a move group and models; each holds from
-//!   its own instant until the next. At one instant the start speaks first, then whoever was read earlier. What
-//!   is dated before the (best) start is superseded by the start.
+//!   its own instant until the next. At one instant the start speaks first, then whoever was read earlier. A change that is dated before
+//!   the (best) start is superseded by it if it was read before it (the start knew better), and holds from the
+//!   start on if it was read after it (some clock was wrong).
 //! * Stops are judged against the best start that is known, so a better start may acquit or convict a stop.
 //! * A stop that is dated before the start counts as uncertain by the difference, instead of `latest − earliest`.
 //! * What a stop leaves uncertain belongs to what the pod held last before it.
@@ -45,7 +46,8 @@ pub(crate) struct End {
 /// What one pod held when; nothing at all without a start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holding {
-    /// What it held from each instant on, in order; of equal instants the last counts.
+    /// What it held from each instant on: first what it started with, then the changes in order of their dates
+    /// (which may lie before the start); of equal instants the last counts.
     states: Vec<(i64, Held)>,
     /// Where its held time begins.
     pub(crate) start: Option<i64>,
@@ -97,20 +99,18 @@ impl Holding {
     pub(crate) fn instants(&self) -> impl Iterator<Item = i64> {
         let ends = self.start.into_iter().chain(self.end.as_ref().map(|end| end.at));
         let ran = self.ran.into_iter().flat_map(|(from, to)| [Some(from), to]).flatten();
-        self.states.iter().map(|(at, _)| *at).chain(ends).chain(ran)
+        self.states.iter().skip(1).map(|(at, _)| *at).chain(ends).chain(ran)
     }
 
-    /// What it held when it ended.
+    /// What it held when it ended: by what is dated before the end, else what it started with.
     pub(crate) fn last(&self) -> Option<&Held> {
         self.state(self.end.as_ref()?.at - 1)
     }
 
-    /// The newest state that is not younger than `t`; before the first, the first.
+    /// The newest state that is dated not after `t`; before the first, what it started with.
     fn state(&self, t: i64) -> Option<&Held> {
         let newest = self.states.iter().rev().find(|(from, _)| *from <= t);
-        newest
-            .or_else(|| self.states.iter().rev().find(|(from, _)| Some(*from) == self.start))
-            .map(|(_, held)| held)
+        newest.or(self.states.first()).map(|(_, held)| held)
     }
 }
 
@@ -156,16 +156,19 @@ fn best_stop<'e, 'a>(
 
 /// Everything that the pod ever held, from when on.
 fn states(records: &[&Event<'_>], start: i64, started: &PodStarted<'_>) -> Vec<(i64, Held)> {
+    let read = |e: &Event<'_>| matches!(&e.data, Data::PodStarted(s) if std::ptr::eq(s, started));
+    let start_read = records.iter().position(|e| read(e)).expect("the start is a record");
     let mut changes: Vec<&Event<'_>> = records
         .iter()
-        .copied()
-        .filter(|e| matches!(e.data, Data::PodResized(_) | Data::PodMoved(_)))
-        .filter(|e| e.time.millis() >= start)
+        .enumerate()
+        .filter(|(_, e)| matches!(e.data, Data::PodResized(_) | Data::PodMoved(_)))
+        .filter(|(i, e)| e.time.millis() >= start || *i > start_read)
+        .map(|(_, e)| *e)
         .collect();
     changes.sort_by_key(|e| e.time); // stable: what was read earlier stays in front
     let (mut group, mut models) = (started.group.clone().into_owned(), started.models.clone());
     let mut resources = started.held.clone();
-    let mut states = vec![(start, held(&group, &models, &resources))];
+    let mut states = vec![(i64::MIN, held(&group, &models, &resources))];
     for change in changes {
         match &change.data {
             Data::PodResized(resized) => resources = resized.held.clone(),
