@@ -3,5 +3,6 @@
 //! Reading is tolerant of what it does not know (unknown fields, nulls) and strict about what it counts.
 
 pub mod convert;
+pub mod kinds;
 pub mod meta;
 pub mod pod;

@@ -10,3 +10,5 @@ pub mod event_log;
 pub mod import;
 #[cfg(feature = "cli")]
 pub mod k8s;
+#[cfg(feature = "cli")]
+pub mod observe;

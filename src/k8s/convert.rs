@@ -1,10 +1,15 @@
 //! From Kubernetes' types to the domain's: names the place of what cannot be converted.
 
-use super::pod;
+use super::{
+    kinds::{CPU_MODEL, GPU_MODEL, MEMORY_MODEL},
+    meta::ObjectMeta,
+    pod,
+};
 use crate::domain::{
     pod_resources::{Container, ContainerKind, Demand, Pod, TooLarge},
     quantity::InvalidQuantity,
-    resources::{ResourceList, Resources},
+    resources::{Models, ResourceList, Resources},
+    text::Text,
 };
 
 /// Why a pod's resources cannot be counted.
@@ -73,6 +78,13 @@ pub fn spec_resources(spec: &pod::PodSpec) -> Result<Pod, ResourcesError> {
     let overhead = amounts(&spec.overhead, || "overhead of the pod".to_owned())?;
     let pod_level = Demand { asked, ..Demand::default() };
     Ok(Pod { containers, pod_level, overhead, infeasible: false }.with_defaults()?)
+}
+
+/// The models that an object's labels (or annotations) declare.
+#[must_use]
+pub fn models(meta: &ObjectMeta) -> Models<'_> {
+    let model = |label| meta.label(label).map(Text::from);
+    Models { cpu: model(CPU_MODEL), memory: model(MEMORY_MODEL), gpu: model(GPU_MODEL) }
 }
 
 /// Init containers in their order, then the others.

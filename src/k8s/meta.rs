@@ -85,6 +85,27 @@ pub struct ManagedFields {
     pub operation: String,
     /// When, by the API server's clock.
     pub time: Option<Time>,
+    /// What.
+    #[serde(rename = "fieldsV1", deserialize_with = "nullable")]
+    pub fields: Fields,
+}
+
+/// The fields of an entry of `managedFields`, as far as they tell how a pod came to its node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Fields {
+    /// Fields of `spec`.
+    #[serde(rename = "f:spec", deserialize_with = "nullable")]
+    pub spec: SpecFields,
+}
+
+/// The fields of `spec` that somebody set.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SpecFields {
+    /// Present when `nodeName` was written by an ordinary write and not by the scheduler's binding.
+    #[serde(rename = "f:nodeName")]
+    pub node_name: Option<de::IgnoredAny>,
 }
 
 /// An instant of the API: whole seconds, or finer, which is cut to milliseconds.
@@ -92,6 +113,29 @@ pub struct ManagedFields {
 pub struct Time(pub Timestamp);
 
 impl ObjectMeta {
+    /// The newest instant that the API server's clock has left on this version: creation, writes, and the request
+    /// of a deletion (its timestamp lies in the future by the grace period).
+    #[must_use]
+    pub fn newest_api_time(&self) -> Option<Timestamp> {
+        let created = self.creation_timestamp.map(|t| t.0);
+        let written = self.managed_fields.iter().filter_map(|f| f.time).map(|t| t.0).max();
+        created.max(written).max(self.deletion_requested())
+    }
+
+    /// When the deletion was asked for, or, of a version after the last step of it, when that was.
+    #[must_use]
+    pub fn deletion_requested(&self) -> Option<Timestamp> {
+        let grace = self.deletion_grace_period_seconds.unwrap_or(0);
+        self.deletion_timestamp.map(|t| t.0.shifted(grace.saturating_mul(-1000)))
+    }
+
+    /// A label, or else an annotation; an empty one is none.
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<&str> {
+        let labelled = self.labels.get(name).filter(|t| !t.is_empty());
+        labelled.or_else(|| self.annotations.get(name).filter(|t| !t.is_empty())).map(|t| &**t)
+    }
+
     /// The owner that manages the object.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {

@@ -6,6 +6,7 @@ mod golden_pods;
 mod histories;
 mod oracle;
 mod file_log;
+mod recordings;
 mod schemas;
 mod shared;
 mod trace;

@@ -1,0 +1,404 @@
+//! Pods: from the versions of one pod to what happened to it, and when. Pure.
+//!
+//! A [`Sighting`] is what counts of one version. [`History`] keeps the sightings of one pod in the order of their
+//! versions, however they come in, and [`History::facts`] reads the facts off: (before, after) pairs for resizes,
+//! the first bound version for the start, the first version of the final end for the stop (contract §4, facts 3).
+
+use crate::domain::{
+    event::{Period, ResizeBasis, StartBasis, StopBasis},
+    pod_resources::TooLarge,
+    resources::Resources,
+    time::Timestamp,
+};
+use crate::k8s::{
+    convert::{self, ResourcesError},
+    kinds::MIRROR,
+    meta::Time,
+    pod::{ContainerStatus, Pod},
+};
+use std::sync::Arc;
+
+/// What counts of one version of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// Its resourceVersion.
+    pub version: u64,
+    /// The newest instant of the API server's clock on it: the pod was there then.
+    pub proof: Option<Timestamp>,
+    /// When the kubelet wrote the status last, where the server keeps that (API server's clock).
+    pub status_write: Option<Timestamp>,
+    /// Everything else: the same in most neighbouring versions.
+    pub state: Arc<State>,
+}
+
+/// What can change from one version of a pod to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// When it began to hold a node, and how that is known; `None` while it has no node.
+    pub start: Option<(Timestamp, StartBasis)>,
+    /// The node; empty while it has none.
+    pub node: Arc<str>,
+    /// What the node has given it.
+    pub held: Arc<Resources>,
+    /// What is reserved for it.
+    pub reserved: Arc<Resources>,
+    /// `status.phase`.
+    pub phase: Arc<str>,
+    /// `status.reason`.
+    pub reason: Arc<str>,
+    /// How far its containers are.
+    pub containers: Containers,
+    /// First `startedAt` that this version shows (the node's clock).
+    pub first_started: Option<Timestamp>,
+    /// Whether and when a deletion was asked for.
+    pub deletion: Option<Deletion>,
+}
+
+/// A deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// When it was asked for (API server's clock).
+    pub requested: Timestamp,
+    /// `deletionTimestamp`.
+    pub due: Timestamp,
+    /// Whether no grace is left: a server that keeps the instant of the last step has it in `due`.
+    pub final_step: bool,
+}
+
+/// How far a pod's containers are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Containers {
+    /// None has started, as far as the status shows.
+    #[default]
+    NotStarted,
+    /// Some run, or may run again.
+    Alive,
+    /// Those that started have all ended; the last `finishedAt`, if each has one (the node's clock).
+    Ended(Option<Timestamp>),
+}
+
+/// Something that happened to a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// When.
+    pub time: Timestamp,
+    /// What.
+    pub what: What,
+}
+
+/// What happened to a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It was created.
+    Created(Arc<State>),
+    /// It began to hold a node.
+    Started(Arc<State>, StartBasis),
+    /// Its first container began to run.
+    Ran,
+    /// It holds or reserves other amounts.
+    Resized(Arc<State>, ResizeBasis),
+    /// It gave its resources back, or never will hold any.
+    Stopped(Stop),
+}
+
+/// How a pod ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// The state that showed it.
+    pub state: Arc<State>,
+    /// Where the time comes from.
+    pub basis: StopBasis,
+    /// It held its resources until here at least.
+    pub earliest: Timestamp,
+    /// It held none after this.
+    pub latest: Timestamp,
+    /// First `startedAt` to last `finishedAt` (the node's clock).
+    pub ran: Option<Period>,
+}
+
+/// What must be known beside the pod's own versions.
+pub trait Surroundings {
+    /// Whether the server keeps `managedFields` entries of the status apart and moves `deletionTimestamp` to the
+    /// last step of a deletion (1.36 does, 1.20 does not).
+    fn keeps_status_writes(&self) -> bool;
+
+    /// The first instant not before `earliest` that the API server's clock shows at or after `version`, of any
+    /// object; else the last instant known.
+    fn next_api_time(&self, version: u64, earliest: Timestamp) -> Timestamp;
+}
+
+/// The sightings of one pod.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// In order of version; of a run of equal states the first and the last.
+    sightings: Vec<Sighting>,
+    /// The version of the deletion.
+    gone: Option<Sighting>,
+}
+
+impl Sighting {
+    /// What counts of `pod`, whose resourceVersion is `version`.
+    ///
+    /// # Errors
+    /// [`ResourcesError`] when an amount is none, naming the container.
+    pub fn of(pod: &Pod, version: u64) -> Result<Self, ResourcesError> {
+        let resources = convert::pod_resources(pod)?;
+        let too_large = |e: TooLarge| ResourcesError::from(e);
+        let meta = &pod.metadata;
+        let start = start(pod);
+        let (containers, first_started) = containers(pod);
+        let state = State {
+            created: meta.creation_timestamp.map(|t| t.0),
+            start,
+            node: pod.spec.node_name.as_str().into(),
+            held: Arc::new(resources.held().map_err(too_large)?),
+            reserved: Arc::new(resources.reserved().map_err(too_large)?),
+            phase: pod.status.phase.as_str().into(),
+            reason: pod.status.reason.as_str().into(),
+            containers,
+            first_started,
+            deletion: meta.deletion_timestamp.map(|due| Deletion {
+                requested: meta.deletion_requested().unwrap_or(due.0),
+                due: due.0,
+                final_step: meta.deletion_grace_period_seconds.unwrap_or(0) == 0,
+            }),
+        };
+        let bound = start.filter(|(_, basis)| *basis == StartBasis::Bound).map(|(time, _)| time);
+        let status = |m: &str, s: &str| m == "kubelet" && s == "status";
+        let mut writes = meta.managed_fields.iter();
+        let status_write = writes.find(|f| status(&f.manager, &f.subresource)).and_then(|f| f.time);
+        Ok(Self {
+            version,
+            proof: meta.newest_api_time().max(bound),
+            status_write: status_write.map(|t| t.0),
+            state: Arc::new(state),
+        })
+    }
+}
+
+/// When the pod began to hold its node.
+fn start(pod: &Pod) -> Option<(Timestamp, StartBasis)> {
+    if pod.spec.node_name.is_empty() {
+        return None;
+    }
+    let meta = &pod.metadata;
+    let preset = meta.annotations.contains_key(MIRROR)
+        || meta.managed_fields.iter().any(|f| f.fields.spec.node_name.is_some());
+    let bound = pod.condition("PodScheduled").filter(|c| c.status == "True" && !preset);
+    let at = |time: Option<Time>, basis| time.map(|t| (t.0, basis));
+    at(bound.and_then(|c| c.last_transition_time), StartBasis::Bound)
+        .or_else(|| at(meta.creation_timestamp, StartBasis::Created))
+        .or_else(|| at(pod.status.start_time, StartBasis::KubeletStart))
+}
+
+/// How far the containers are, and the first instant that one started.
+fn containers(pod: &Pod) -> (Containers, Option<Timestamp>) {
+    let all = || pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+    let first_started = all().flat_map(runs).filter_map(|r| known(r.started_at)).min();
+    if all().any(|c| c.state.running.is_some()) {
+        return (Containers::Alive, first_started);
+    }
+    // A container that waits and has run before waits for its next run: it holds its share all the while.
+    let waits =
+        |c: &ContainerStatus| c.state.terminated.is_none() && c.last_state.terminated.is_some();
+    if !pod.is_terminal() && all().any(waits) {
+        return (Containers::Alive, first_started);
+    }
+    let mut ends = all().filter_map(|c| c.state.terminated.or(c.last_state.terminated)).peekable();
+    if ends.peek().is_none() {
+        return (Containers::NotStarted, first_started);
+    }
+    let last = ends.map(|run| known(run.finished_at)).try_fold(None, |last, end| {
+        end.map(|end| last.max(Some(end))) //
+    });
+    (Containers::Ended(last.flatten()), first_started)
+}
+
+fn runs(c: &ContainerStatus) -> impl Iterator<Item = crate::k8s::pod::Run> {
+    let states = [&c.state, &c.last_state];
+    states.into_iter().flat_map(|s| [s.running, s.terminated]).flatten()
+}
+
+/// The start of 1970 stands for a time that the runtime did not have.
+fn known(time: Option<Time>) -> Option<Timestamp> {
+    time.map(|t| t.0).filter(|t| *t > Timestamp::MIN)
+}
+
+impl History {
+    /// Takes in a version; the same one again changes nothing.
+    pub fn see(&mut self, mut sighting: Sighting) {
+        let at = self.sightings.partition_point(|s| s.version < sighting.version);
+        if self.sightings.get(at).is_some_and(|s| s.version == sighting.version) {
+            return;
+        }
+        let before = at.checked_sub(1).and_then(|i| self.sightings.get(i));
+        let neighbours = [before, self.sightings.get(at)];
+        if let Some(same) = neighbours.into_iter().flatten().find(|s| s.state == sighting.state) {
+            sighting.state = Arc::clone(&same.state);
+        }
+        self.sightings.insert(at, sighting);
+        for middle in [at.saturating_add(1), at, at.saturating_sub(1)] {
+            self.drop_middle(middle);
+        }
+    }
+
+    /// Takes in the version that the deletion left.
+    pub fn see_deleted(&mut self, sighting: Sighting) {
+        self.see(sighting.clone());
+        if self.gone.as_ref().is_none_or(|g| g.version < sighting.version) {
+            self.gone = Some(sighting);
+        }
+    }
+
+    /// The sightings that are kept, in order of version.
+    #[must_use]
+    pub fn sightings(&self) -> &[Sighting] {
+        &self.sightings
+    }
+
+    /// The version that shows the end or left the pod behind; `None` while it lives.
+    #[must_use]
+    pub fn last_version(&self) -> Option<u64> {
+        let end = self.end().and_then(|i| self.sightings.get(i));
+        end.or(self.gone.as_ref()).map(|s| s.version)
+    }
+
+    /// Of a run of equal states only the ends tell something.
+    fn drop_middle(&mut self, middle: usize) {
+        let Some(first) = middle.checked_sub(1) else { return };
+        let Some([a, b, c]) = self.sightings.get(first..).and_then(<[_]>::first_chunk) else {
+            return;
+        };
+        if Arc::ptr_eq(&a.state, &b.state) && Arc::ptr_eq(&b.state, &c.state) {
+            self.sightings.remove(middle);
+        }
+    }
+
+    /// What happened, in no particular order: at most one creation, start, first run and stop, any number of resizes.
+    #[must_use]
+    pub fn facts(&self, around: &impl Surroundings) -> Vec<Fact> {
+        let stop = self.stop(around);
+        let alive = self.alive();
+        let mut facts = Vec::with_capacity(4);
+        let Some(first) = self.sightings.first() else { return facts };
+        if let Some(time) = self.sightings.iter().find_map(|s| s.state.created) {
+            facts.push(Fact { time, what: What::Created(Arc::clone(&first.state)) });
+        }
+        if let Some((sighting, (time, basis))) =
+            self.sightings.iter().find_map(|s| s.state.start.map(|start| (s, start)))
+        {
+            facts.push(Fact { time, what: What::Started(Arc::clone(&sighting.state), basis) });
+        }
+        facts.extend(self.first_started().map(|time| Fact { time, what: What::Ran }));
+        facts.extend(alive.windows(2).filter_map(|pair| match pair {
+            [before, after] => resize(before, after),
+            _ => None,
+        }));
+        facts.extend(stop.map(|(time, stop)| Fact { time, what: What::Stopped(stop) }));
+        facts
+    }
+
+    fn first_started(&self) -> Option<Timestamp> {
+        self.sightings.iter().filter_map(|s| s.state.first_started).min()
+    }
+
+    /// Where the final end begins: the first of the last versions that all show it.
+    fn end(&self) -> Option<usize> {
+        let ended = |s: &&Sighting| ended(&s.state, self.gone.is_some());
+        let run = self.sightings.iter().rev().take_while(ended).count();
+        if run == 0 { None } else { self.sightings.len().checked_sub(run) }
+    }
+
+    /// The versions before the end.
+    fn alive(&self) -> &[Sighting] {
+        let end = self.end().unwrap_or(self.sightings.len());
+        self.sightings.get(..end).unwrap_or_default()
+    }
+
+    /// When and how it ended; `None` while it has not.
+    fn stop(&self, around: &impl Surroundings) -> Option<(Timestamp, Stop)> {
+        let ended = self.end().and_then(|i| self.sightings.get(i));
+        let lived = self.alive().iter().filter_map(|s| s.proof).max();
+        let (sighting, basis, earliest, latest) = match (ended, &self.gone) {
+            (Some(end), _) => {
+                let (basis, from, to) = end_time(end, lived, around)?;
+                (end, basis, from, to)
+            }
+            (None, Some(gone)) => {
+                let (from, to) = deletion_time(gone, lived, around)?;
+                (gone, StopBasis::Deleted, from, to)
+            }
+            (None, None) => return None,
+        };
+        let finished = match sighting.state.containers {
+            Containers::Ended(finished) => finished,
+            _ => None,
+        };
+        let ran = self.first_started().zip(finished).filter(|(from, to)| from <= to);
+        let ran = ran.map(|(from, to)| Period { from, to });
+        let state = Arc::clone(&sighting.state);
+        // Billed at the earliest instant: what is not proved is uncertain, not charged.
+        Some((earliest, Stop { state, basis, earliest, latest, ran }))
+    }
+}
+
+/// Whether a version shows the end: a final phase, or a deletion under way, and no container alive.
+fn ended(state: &State, gone: bool) -> bool {
+    let terminal = matches!(&*state.phase, "Succeeded" | "Failed");
+    match state.containers {
+        Containers::Alive => false,
+        Containers::NotStarted => terminal,
+        Containers::Ended(_) => terminal || (gone && state.deletion.is_some()),
+    }
+}
+
+/// Basis, earliest and latest instant of an end that a version shows.
+fn end_time(
+    end: &Sighting,
+    lived: Option<Timestamp>,
+    around: &impl Surroundings,
+) -> Option<(StopBasis, Timestamp, Timestamp)> {
+    let terminal = matches!(&*end.state.phase, "Succeeded" | "Failed");
+    if let Some(written) = end.status_write {
+        // A pod whose containers had all ended when its deletion was asked for held its node until then.
+        let requested = end.state.deletion.map(|d| d.requested).filter(|_| !terminal);
+        let time = requested.map_or(written, |r| r.max(written));
+        return Some((StopBasis::TerminalStatus, time, time));
+    }
+    if let Containers::Ended(Some(finished)) = end.state.containers {
+        return Some((StopBasis::ContainersFinished, finished, finished));
+    }
+    let earliest = lived.or(end.proof)?;
+    Some((StopBasis::Received, earliest, around.next_api_time(end.version, earliest)))
+}
+
+/// Earliest and latest instant of a deletion that nothing but the missing object shows.
+fn deletion_time(
+    gone: &Sighting,
+    lived: Option<Timestamp>,
+    around: &impl Surroundings,
+) -> Option<(Timestamp, Timestamp)> {
+    let last_step = gone.state.deletion.filter(|d| d.final_step && around.keeps_status_writes());
+    if let Some(deletion) = last_step {
+        return Some((deletion.due, deletion.due));
+    }
+    let earliest = lived.max(gone.proof)?;
+    Some((earliest, around.next_api_time(gone.version.saturating_add(1), earliest)))
+}
+
+/// The resize between two neighbouring versions, if there is one.
+fn resize(before: &Sighting, after: &Sighting) -> Option<Fact> {
+    let (old, new) = (&before.state, &after.state);
+    let started_between = old.start.is_none() && new.start.is_some();
+    if started_between || (old.held == new.held && old.reserved == new.reserved) {
+        return None;
+    }
+    let written = after.status_write.filter(|t| before.status_write.is_none_or(|b| b < *t));
+    let (time, basis) = match written {
+        Some(time) if old.held != new.held => (time, ResizeBasis::KubeletStatus),
+        _ => (after.proof?, ResizeBasis::Received),
+    };
+    Some(Fact { time, what: What::Resized(Arc::clone(new), basis) })
+}

@@ -1,0 +1,166 @@
+//! Recorded watches of two real API servers: usage by group and key equals what an independent program computed,
+//! whatever the order of the files. The summation here is the test's own, a few lines over the events.
+
+use bizrq::{
+    domain::{
+        event::{Data, Event},
+        quantity::Milli,
+        resources::{Models, Resources, usage_keys},
+        time::Timestamp,
+    },
+    observe::recording::{Recorder, Recording},
+};
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::PathBuf,
+    sync::Arc,
+};
+
+const FILES: [&str; 5] = ["pods", "replicasets", "deployments", "jobs", "statefulsets"];
+
+fn dir(version: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/watch").join(version)
+}
+
+fn record(version: &str, files: &[&str]) -> Recording {
+    let mut recorder = Recorder::new("east");
+    for file in files {
+        let path = dir(version).join(format!("{file}.json.gz"));
+        recorder.read(file, GzDecoder::new(File::open(path).unwrap())).unwrap();
+    }
+    recorder.finish()
+}
+
+/// Every order of `items`.
+fn permutations<T: Copy>(items: &[T]) -> Vec<Vec<T>> {
+    if items.is_empty() {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for (i, first) in items.iter().enumerate() {
+        let rest: Vec<T> = [&items[..i], &items[i + 1..]].concat();
+        for mut order in permutations(&rest) {
+            order.insert(0, *first);
+            all.push(order);
+        }
+    }
+    all
+}
+
+/// A pod that holds something since an instant.
+struct Open {
+    since: Timestamp,
+    group: String,
+    models: Models<'static>,
+    held: Arc<Resources>,
+}
+
+/// milli-units × milliseconds by group and key.
+type Usage = BTreeMap<(String, String), Milli>;
+
+fn bill(usage: &mut Usage, pod: &Open, to: Timestamp) {
+    let millis = i128::from(to.since(pod.since));
+    assert!(millis >= 0, "time runs backwards");
+    usage_keys(&pod.held, &pod.models, |key, amount| {
+        *usage.entry((pod.group.clone(), key.to_owned())).or_default() += amount * millis;
+    });
+}
+
+fn usage(events: Vec<Event<'static>>, end: Timestamp) -> Usage {
+    let (mut usage, mut open) = (Usage::new(), BTreeMap::<String, Open>::new());
+    let owned = |models: &Models<'_>| {
+        let text = |t: &Option<bizrq::domain::text::Text<'_>>| t.clone().map(|t| t.into_owned());
+        Models { cpu: text(&models.cpu), memory: text(&models.memory), gpu: text(&models.gpu) }
+    };
+    for event in events {
+        let time = event.time;
+        match event.data {
+            Data::PodStarted(d) => {
+                let (group, models, held) = (d.group.to_string(), owned(&d.models), d.held);
+                let before =
+                    open.insert(d.uid.to_string(), Open { since: time, group, models, held });
+                assert!(before.is_none(), "{} starts twice", d.uid);
+            }
+            Data::PodResized(d) => {
+                if let Some(pod) = open.get_mut(&*d.uid) {
+                    bill(&mut usage, pod, time);
+                    (pod.since, pod.held) = (time, d.held);
+                }
+            }
+            Data::PodMoved(d) => {
+                if let Some(pod) = open.get_mut(&*d.uid) {
+                    bill(&mut usage, pod, time);
+                    (pod.since, pod.group) = (time, d.group.to_string());
+                    pod.models = owned(&d.models);
+                }
+            }
+            Data::PodStopped(d) => {
+                if let Some(pod) = open.remove(&*d.uid) {
+                    bill(&mut usage, &pod, time);
+                }
+            }
+            _ => {}
+        }
+    }
+    open.values().for_each(|pod| bill(&mut usage, pod, end));
+    usage.retain(|_, exact| *exact != 0);
+    usage
+}
+
+/// The end and the usage that the independent program found.
+fn expected(version: &str) -> (Timestamp, Usage) {
+    let read = |name: &str| fs::read_to_string(dir(version).join(name)).unwrap();
+    let json: Value = serde_json::from_str(&read("expected.json")).unwrap();
+    let end = Timestamp::parse(read("end.txt").trim()).unwrap();
+    let usage = json["usage"].as_array().unwrap().iter().map(|line| {
+        let text = |name: &str| line[name].as_str().unwrap().to_owned();
+        ((text("group"), text("key")), text("exact").parse().unwrap())
+    });
+    (end, usage.collect())
+}
+
+fn meets_the_expectation(version: &str) {
+    let (end, expected) = expected(version);
+    assert!(expected.len() >= 12);
+    let mut first = None;
+    for order in permutations(&FILES) {
+        let recording = record(version, &order);
+        assert_eq!((recording.quarantined, &*recording.notes), (0, &[][..]), "{order:?}");
+        assert!(recording.newest.unwrap() <= end);
+        let events = recording.into_events();
+        let same = first.get_or_insert_with(|| events.clone());
+        assert_eq!(same, &events, "the order {order:?} makes other events");
+        assert_eq!(usage(events, end), expected, "{order:?}");
+    }
+}
+
+#[test]
+fn usage_of_the_1_36_recording_is_exact_in_every_order_of_the_files() {
+    meets_the_expectation("v1.36");
+}
+
+#[test]
+fn usage_of_the_1_20_recording_is_exact_in_every_order_of_the_files() {
+    meets_the_expectation("v1.20");
+}
+
+#[test]
+fn reading_a_file_twice_says_nothing_new() {
+    let once = record("v1.36", &FILES).into_events();
+    let twice = record("v1.36", &[&FILES[..], &["pods", "deployments"]].concat()).into_events();
+    assert_eq!(once, twice);
+}
+
+#[test]
+fn owned_and_borrowed_events_are_the_same_and_have_distinct_names() {
+    let recording = record("v1.36", &FILES);
+    let borrowed: Vec<_> = recording.events().map(|e| (e.id, e.time)).collect();
+    let ids: std::collections::BTreeSet<_> = borrowed.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids.len(), borrowed.len());
+    assert!(borrowed.is_sorted_by_key(|(_, time)| *time));
+    let owned: Vec<_> = recording.into_events().iter().map(|e| (e.id, e.time)).collect();
+    assert_eq!(owned, borrowed);
+}
