@@ -4,7 +4,9 @@
 #![deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
 mod few;
+pub mod admission;
 pub mod amounts;
+pub mod book;
 pub mod event;
 pub mod history;
 pub mod ident;

@@ -1,0 +1,284 @@
+//! Reviews of workloads and of pods' resizes.
+
+use super::{
+    Decision, Fit, Reason, Refusal, Verdict, checks,
+    refusal::{self, amount},
+};
+use crate::domain::{
+    amounts::Amounts,
+    book::{Asked, Error, Spend, Trial},
+    event::{Admission, ObjectRef, Operation, PodResize, Role},
+    names::{GroupId, KeyId, Names},
+    time::Timestamp,
+};
+
+/// How long an unconfirmed admission is expected to matter, in milliseconds: the API server's longest request
+/// (60 s) and a margin of 15 s. Advice for people; expiry follows a consistent read.
+const RESERVED_MS: i64 = 75_000;
+
+/// What a webhook was asked, reduced to what counts.
+#[derive(Clone, Debug)]
+pub struct Review<'r> {
+    /// Uid of the review.
+    pub request: &'r str,
+    /// The cluster that asks, by name.
+    pub cluster: &'r str,
+    /// What is asked.
+    pub operation: Operation,
+    /// The workload; of a resize the pod's top-level workload.
+    pub workload: &'r ObjectRef<'r>,
+    /// Version of the object that is changed (of a resize, the pod's).
+    pub old_resource_version: Option<&'r str>,
+    /// The group that the object names (its label, else its pod template's, else its namespace's).
+    pub group: Option<&'r str>,
+    /// What to do if it names none.
+    pub missing: MissingGroup<'r>,
+    /// What it is to ask for.
+    pub roles: &'r [Role<'r>],
+    /// Of an update: what it was.
+    pub old: Option<Former<'r>>,
+    /// Of a resize: the pod.
+    pub resize: Option<&'r PodResize<'r>>,
+    /// What containers leave open.
+    pub undeclared: &'r [Undeclared<'r>],
+    /// Of a create: the reviewer's own watch shows an object of this name that is not being deleted, so that
+    /// the create will end in a conflict.
+    pub name_is_taken: bool,
+}
+
+/// A group for what names none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingGroup<'r> {
+    /// Allowed, metered under the empty group.
+    #[default]
+    Allow,
+    /// `GroupMissing`.
+    Refuse,
+    /// This group.
+    Default(&'r str),
+}
+
+/// What an object was before an update.
+#[derive(Clone, Copy, Debug)]
+pub struct Former<'r> {
+    /// Its group, resolved as the new one is; empty for none.
+    pub group: &'r str,
+    /// What it asked for.
+    pub roles: &'r [Role<'r>],
+}
+
+/// A value that a container does not declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undeclared<'r> {
+    /// The container.
+    pub container: &'r str,
+    /// The key that it would count under: `limits.cpu`.
+    pub key: &'r str,
+}
+
+/// What a review comes down to.
+pub(super) struct Case {
+    pub(super) asked: Asked,
+    /// Keys of which more is asked than the old object had.
+    need: Vec<KeyId>,
+    /// Of these, what exceeds the present charge in the group.
+    pub(super) grow: Vec<KeyId>,
+    moved: bool,
+}
+
+/// Decides a review; what must be recorded stays in force in the trial. `spend` and `now` matter to time
+/// budgets only (and `now` to the advice in the record).
+pub fn decide<'r>(
+    trial: &mut Trial<'_>,
+    names: &mut Names,
+    spend: &impl Spend,
+    review: &Review<'r>,
+    now: Timestamp,
+) -> Verdict<Admission<'r>> {
+    let ends_in_conflict = review.operation == Operation::Create && review.name_is_taken;
+    if review.operation == Operation::Delete || ends_in_conflict {
+        return Decision::Allowed.into();
+    }
+    let named = review.group.filter(|g| !g.is_empty());
+    let group = match (named, review.missing) {
+        (Some(group), _) | (None, MissingGroup::Default(group)) => group,
+        (None, MissingGroup::Allow) => "",
+        (None, MissingGroup::Refuse) => return checks::group_missing(review.workload).into(),
+    };
+    let admission = admission(review, group, now);
+    let Some(id) = names.known_group(group) else {
+        // A name that nobody declared is not learned from a review; what only shrinks there may pass all the same.
+        let shrinks = shrinks(trial, names, review, group);
+        let allowed = Decision::Allowed.into();
+        return if shrinks { allowed } else { checks::not_declared(group).into() };
+    };
+    let case = match weigh(trial, names, review, &admission, id) {
+        Ok(case) => case,
+        Err(refusal) => return refusal.into(),
+    };
+    if case.need.is_empty() && !case.moved {
+        return Decision::Allowed.into();
+    }
+    if !case.grow.is_empty() || case.moved {
+        let refused = checks::frozen(trial, group, id)
+            .or_else(|| checks::unspecified(trial, names, review, id))
+            .or_else(|| checks::model_required(trial, names, review, id))
+            .or_else(|| checks::cash_out(trial, names, spend, &case, now));
+        if let Some(refusal) = refused {
+            return refusal.into();
+        }
+    }
+    let mark = trial.mark();
+    trial.reserve(&case.asked);
+    let exceeded = trial.exceeded(mark);
+    if !exceeded.is_empty() {
+        trial.back(mark);
+        let fit = fit(trial, names, review, &admission);
+        return Refusal::exceeded(names, exceeded, fit).into();
+    }
+    let full = trial.nearly_full(mark);
+    let warnings = full.into_iter().map(|(group, key)| near(trial, names, group, key)).collect();
+    Verdict { decision: Decision::Record(admission), warnings }
+}
+
+/// The record of a review in `group`.
+fn admission<'r>(review: &Review<'r>, group: &'r str, now: Timestamp) -> Admission<'r> {
+    let moved = review.old.filter(|old| review.resize.is_none() && old.group != group);
+    Admission {
+        request: review.request.into(),
+        cluster: review.cluster.into(),
+        operation: review.operation,
+        workload: review.workload.clone(),
+        old_resource_version: review.old_resource_version.map(Into::into),
+        group: group.into(),
+        roles: review.roles.to_vec(),
+        old_roles: moved.map(|old| old.roles.to_vec()),
+        resize: review.resize.cloned(),
+        reserved_until: now.shifted(RESERVED_MS),
+    }
+}
+
+/// What is asked for, and what of it is more than before.
+fn weigh(
+    trial: &Trial<'_>,
+    names: &mut Names,
+    review: &Review<'_>,
+    admission: &Admission<'_>,
+    group: GroupId,
+) -> Result<Case, Refusal> {
+    let asked = trial.asked(names, admission).map_err(|error| unreadable(&error))?;
+    if let Some(more) = asked.resized() {
+        let need: Vec<_> = more.iter().filter(|(_, by)| *by > 0).map(|(key, _)| key).collect();
+        return Ok(Case { grow: need.clone(), need, moved: false, asked });
+    }
+    let moved = admission.old_roles.is_some();
+    let old = match review.old.filter(|_| !moved) {
+        Some(old) => demand_in(trial, group, review.workload, old.roles, names)?,
+        None => Amounts::default(),
+    };
+    let above = |key: KeyId, ask| ask > old.get(key);
+    let need = asked.demand.iter().filter(|(key, ask)| above(*key, *ask)).map(|(key, _)| key);
+    let need: Vec<_> = need.collect();
+    let charge = trial.present_charge(asked.workload, group);
+    let grow = need.iter().copied().filter(|key| asked.demand.get(*key) > charge.get(*key));
+    Ok(Case { grow: grow.collect(), need, moved, asked })
+}
+
+fn demand_in(
+    trial: &Trial<'_>,
+    group: GroupId,
+    object: &ObjectRef<'_>,
+    roles: &[Role<'_>],
+    names: &mut Names,
+) -> Result<Amounts, Refusal> {
+    trial.demand_in(group, object, roles, names).map_err(|error| unreadable(&error))
+}
+
+/// Whether an update in a group that nobody declared asks for no more of any key.
+fn shrinks(trial: &Trial<'_>, names: &mut Names, review: &Review<'_>, group: &str) -> bool {
+    let Some(old) = review.old.filter(|old| old.group == group && review.resize.is_none()) else {
+        return false;
+    };
+    let mut demand = |roles| demand_in(trial, GroupId::NONE, review.workload, roles, names);
+    let (Ok(old), Ok(new)) = (demand(old.roles), demand(review.roles)) else { return false };
+    new.iter().all(|(key, ask)| ask <= old.get(key))
+}
+
+fn unreadable(error: &Error) -> Refusal {
+    let reason = match error {
+        Error::Overflow(_) => Reason::InvalidQuantity,
+        Error::NotAVersion(_) => Reason::MalformedObject,
+    };
+    Refusal::new(reason, error.to_string())
+}
+
+/// How many replicas would be accepted, if exactly one role grows: found by trying.
+fn fit(
+    trial: &mut Trial<'_>,
+    names: &mut Names,
+    review: &Review<'_>,
+    admission: &Admission<'_>,
+) -> Option<Fit> {
+    if review.resize.is_some() {
+        return None;
+    }
+    let old_count = |role: &Role<'_>| {
+        let mut old = review.old.iter().flat_map(|old| old.roles);
+        old.find(|old| old.name == role.name && old.pod == role.pod).map_or(0, |old| old.count)
+    };
+    let growing = |(_, role): &(usize, &Role<'_>)| role.count > old_count(role);
+    let mut growing = (0_usize..).zip(review.roles).filter(growing);
+    let (Some((at, role)), None) = (growing.next(), growing.next()) else { return None };
+    let of = role.count;
+    let surge = role.peak.saturating_sub(role.count);
+    let mut fewer = admission.clone();
+    let mut fits = |count: u64| {
+        if let Some(role) = fewer.roles.get_mut(at) {
+            role.count = count;
+            role.peak = count.saturating_add(surge);
+        }
+        let Ok(asked) = trial.asked(names, &fewer) else { return false };
+        let mark = trial.mark();
+        trial.reserve(&asked);
+        let fits = trial.exceeded(mark).is_empty();
+        trial.back(mark);
+        fits
+    };
+    let (mut low, mut high) = (0, of.saturating_sub(1));
+    while low < high {
+        let middle = high.midpoint(low.saturating_add(1));
+        if fits(middle) { low = middle } else { high = middle.saturating_sub(1) }
+    }
+    // Nothing of this role at all may still be too much, if something else grows too.
+    (low > 0 || fits(0)).then_some(Fit { replicas: low, of })
+}
+
+fn near(trial: &Trial<'_>, names: &Names, group: GroupId, key: KeyId) -> String {
+    let line = trial.line(group, key);
+    format!(
+        "group `{}` now uses {} of {} {}",
+        names.group_name(group),
+        amount(names, key, line.used),
+        amount(names, key, line.limit.unwrap_or_default()),
+        names.key_name(key)
+    )
+}
+
+/// Used by [`checks`] to print budgets.
+pub(super) fn budget_line(
+    names: &Names,
+    group: GroupId,
+    key: KeyId,
+    budget: KeyId,
+    used: i128,
+    limit: i128,
+) -> String {
+    format!(
+        "exhausted budget: {}, requested: {}, used: {name}={}, limited: {name}={}",
+        names.group_name(group),
+        names.key_name(key),
+        refusal::amount(names, budget, used),
+        refusal::amount(names, budget, limit),
+        name = names.key_name(budget)
+    )
+}

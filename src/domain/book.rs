@@ -1,0 +1,422 @@
+//! Quota state: who is charged what, what was promised, and what each group may use.
+//!
+//! ```text
+//! pods     ─┐
+//! observed ─┼─▶ charge of a workload ──▶ tree: used = own + Σ over children of max(claim, used), by key
+//! admitted ─┘   (one maximum, in every        ▲ claims, limits, parents
+//!                group where it may be)       └─ accounts: declarations, proposals
+//! ```
+//!
+//! Facts and decisions change the book; each either changes it whole or, with an error, not at all. Whether
+//! something may happen is asked of a [`Trial`] (see [`crate::domain::admission`]), which does it and takes it
+//! back. The book knows no clock, and of spend only what [`Spend`] tells it.
+
+mod cash;
+mod facts;
+mod pods;
+mod quotas;
+mod reservations;
+mod rules;
+mod tree;
+mod trial;
+mod version;
+mod workload;
+
+pub use cash::{Exhaustion, Spend};
+pub use quotas::{Declaration, Declared, Invalid, Limits, Outcome, Proposal, Spec};
+pub use reservations::Asked;
+pub use rules::{Exceeded, Fault, Frozen, TooFew};
+pub use trial::Trial;
+pub use workload::Ticket;
+
+use super::{
+    amounts::{Amounts, Overflow},
+    event::{Charge as Policy, Operation, Position},
+    names::{ClusterId, GroupId, KeyId, Map, ObjectId, Set, Uid},
+    quantity::Milli,
+    time::Timestamp,
+};
+use quotas::Account;
+use std::sync::Arc;
+use tree::{Tree, UNLISTED};
+use workload::{Charge, Work};
+
+/// No single amount may be larger: 2^36 of them then fit into 128 bits, more than there can be pods, so that
+/// sums need no error of their own. A quantity is at most 2^73 thousandths; cash counts them by the hour.
+pub const MOST: Milli = 1 << 90;
+
+/// Where a record stands, and who says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Its position.
+    pub position: Position,
+    /// Its time.
+    pub time: Timestamp,
+    /// Its source.
+    pub cluster: ClusterId,
+}
+
+/// Why the book does not take a record; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// An amount is larger than any that can be kept.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
+    /// A version that is no whole number cannot be put in order.
+    #[error(
+        "resourceVersion `{0}` is no whole number, so it is neither earlier nor later than another"
+    )]
+    NotAVersion(String),
+}
+
+/// Everything that is known of quotas. The default is a book in which nothing was ever said.
+#[derive(Clone, Debug, Default)]
+pub struct Book {
+    tree: Tree,
+    accounts: Vec<Account>,
+    /// Uids of quota objects that are gone.
+    gone_quotas: Set<Uid>,
+    /// Groups whose newest object is not in force.
+    invalid: Vec<GroupId>,
+    /// Of a key K, by its number: `cash/K`, if anybody ever limited it.
+    budgets: Vec<Option<KeyId>>,
+    works: Works,
+    /// Workloads that are gone, and since when.
+    ended: Map<ObjectId, Timestamp>,
+    pods: Map<ObjectId, pods::Pod>,
+    /// Unconfirmed creates of what nothing real was seen of, by the object's full name.
+    creates: Map<Uid, Vec<u32>>,
+    scratch: Vec<(KeyId, Milli, Milli)>,
+    trying: bool,
+    undo: Vec<trial::Undo>,
+}
+
+/// Workloads, each with a number as long as anything is known of it.
+#[derive(Clone, Debug, Default)]
+struct Works {
+    slots: Map<ObjectId, u32>,
+    rows: Vec<Work>,
+    free: Vec<u32>,
+}
+
+/// What a group says and uses under one key, in milli-units (cash: in milli-units × milliseconds).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// What it may use; `None` where it does not list the key. While a change is proposed, the smaller.
+    pub limit: Option<Milli>,
+    /// What it claims of its parent. While a change is proposed, the larger.
+    pub claim: Milli,
+    /// What its own workloads are charged.
+    pub self_used: Milli,
+    /// What it uses with its children's carve-outs.
+    pub used: Milli,
+    /// The part of `self_used` that no review admitted.
+    pub self_unreviewed: Milli,
+}
+
+/// Questions about groups.
+impl Book {
+    /// What `group` says and uses under `key` (of `cash/K` only the terms: ask [`Self::budget_used`]).
+    #[must_use]
+    pub fn line(&self, group: GroupId, key: KeyId) -> Line {
+        let cell = self.tree.cell(group, key);
+        Line {
+            limit: (cell.limit != UNLISTED).then_some(cell.limit),
+            claim: cell.claim,
+            self_used: cell.own,
+            used: cell.used(),
+            self_unreviewed: cell.unreviewed,
+        }
+    }
+
+    /// The keys that `group` lists, uses, or is drawn on for.
+    pub fn keys(&self, group: GroupId) -> &[KeyId] {
+        self.tree.keys(group)
+    }
+
+    /// What nobody reviewed: the charges in `group` and below that no review admitted, and at least what its
+    /// use exceeds its limit by (`hard` was lowered).
+    #[must_use]
+    pub fn unreviewed(&self, group: GroupId, key: KeyId) -> Milli {
+        let below = self.tree.below(group).into_iter();
+        let sum =
+            below.fold(0, |sum: Milli, g| sum.saturating_add(self.tree.cell(g, key).unreviewed));
+        let cell = self.tree.cell(group, key);
+        sum.max(cell.used().saturating_sub(cell.limit))
+    }
+
+    /// The nearest group at or above `group` that lists `key`, if there is one.
+    #[must_use]
+    pub fn lister(&self, group: GroupId, key: KeyId) -> Option<GroupId> {
+        self.tree.above(group).into_iter().find(|g| self.tree.lists(*g, key))
+    }
+
+    /// Where `group` counts: its parent, and while a change of parent is open, the other one too.
+    #[must_use]
+    pub fn parents(&self, group: GroupId) -> &[GroupId] {
+        self.tree.parents(group)
+    }
+
+    /// The groups that count in `group`, in no order that means anything.
+    #[must_use]
+    pub fn children(&self, group: GroupId) -> &[GroupId] {
+        self.tree.children(group)
+    }
+
+    /// `group` and everything above it, each once, nearest first.
+    #[must_use]
+    pub fn above(&self, group: GroupId) -> Vec<GroupId> {
+        self.tree.above(group)
+    }
+
+    /// `group` and everything below it, each once, `group` first.
+    #[must_use]
+    pub fn subtree(&self, group: GroupId) -> Vec<GroupId> {
+        self.tree.below(group)
+    }
+
+    /// Whether anything is charged in `group` itself.
+    #[must_use]
+    pub fn holds(&self, group: GroupId) -> bool {
+        self.tree.keys(group).iter().any(|key| self.tree.cell(group, *key).own != 0)
+    }
+
+    /// Workloads that are charged or promised something.
+    #[must_use]
+    pub fn workloads(&self) -> usize {
+        self.works.slots.len()
+    }
+
+    /// Pods that are charged.
+    #[must_use]
+    pub fn pods(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// What is open: every admission that is neither confirmed nor expired, and every former charge that is
+    /// still kept, in no order. The sweeper ends them.
+    pub fn reservations(&self) -> impl Iterator<Item = OpenItem> + '_ {
+        self.works.rows.iter().flat_map(|work| {
+            let workload = work.object;
+            work.open.iter().flat_map(move |open| {
+                let item = move |what, ticket, group| OpenItem { what, workload, ticket, group };
+                let held = open
+                    .reservations
+                    .iter()
+                    .map(move |r| item(OpenKind::Admission(r.operation), r.ticket, r.group));
+                let resizes = open
+                    .resizes
+                    .iter()
+                    .map(move |r| item(OpenKind::Resize(r.pod), r.ticket, r.group));
+                let kept = open.kept.iter().map(move |k| {
+                    item(OpenKind::Kept, Ticket { position: k.position, item: 0 }, k.group)
+                });
+                held.chain(resizes).chain(kept)
+            })
+        })
+    }
+
+    /// What a workload is charged in `group` at present, its pods that are apart not counted.
+    #[must_use]
+    pub fn present_charge(&self, workload: ObjectId, group: GroupId) -> Amounts {
+        let work = self.works.slots.get(&workload).and_then(|s| self.works.row(*s));
+        let charge = work.map(Work::charge).filter(|c| c.groups.contains(&group));
+        charge.map(|c| c.amounts).unwrap_or_default()
+    }
+
+    /// Forgets which workloads of `cluster` were gone before `before`: whoever heard of them late would have
+    /// spoken by then.
+    pub fn forget(&mut self, cluster: ClusterId, before: Timestamp) {
+        self.ended.retain(|object, since| object.cluster != cluster || *since >= before);
+    }
+
+    /// How `group` charges rolling updates.
+    fn policy(&self, group: GroupId) -> Policy {
+        self.declaration(group).map(|d| d.spec.charge).unwrap_or_default()
+    }
+}
+
+/// Something that waits for its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenItem {
+    /// What it is.
+    pub what: OpenKind,
+    /// The workload that it is charged to.
+    pub workload: ObjectId,
+    /// Its record.
+    pub ticket: Ticket,
+    /// The group that was asked.
+    pub group: GroupId,
+}
+
+/// What waits for its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenKind {
+    /// An admission of a workload.
+    Admission(Operation),
+    /// An admission of a pod's resize.
+    Resize(ObjectId),
+    /// A former charge, kept because pods that were admitted against it may still come.
+    Kept,
+}
+
+impl Works {
+    fn row(&self, slot: u32) -> Option<&Work> {
+        self.rows.get(slot as usize)
+    }
+
+    fn row_mut(&mut self, slot: u32) -> Option<&mut Work> {
+        self.rows.get_mut(slot as usize)
+    }
+
+    /// The row of `object`, a new one if need be; and whether it is new.
+    fn find_or_add(&mut self, object: ObjectId) -> (u32, bool) {
+        if let Some(slot) = self.slots.get(&object) {
+            return (*slot, false);
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.rows.push(Work::default());
+            // 2^32 workloads do not fit in memory.
+            u32::try_from(self.rows.len().saturating_sub(1)).unwrap_or(u32::MAX)
+        });
+        if let Some(row) = self.row_mut(slot) {
+            *row = Work { object, ..Work::default() };
+        }
+        self.slots.insert(object, slot);
+        (slot, true)
+    }
+
+    fn remove(&mut self, slot: u32) {
+        if let Some(row) = self.row_mut(slot) {
+            let object = std::mem::take(row).object;
+            if self.slots.remove(&object).is_some() {
+                self.free.push(slot);
+            }
+        }
+    }
+}
+
+/// How changes reach the tree.
+impl Book {
+    /// The row of `workload`, a new one if need be; and whether it is new.
+    fn row(&mut self, workload: ObjectId) -> (u32, bool) {
+        let (slot, new) = self.works.find_or_add(workload);
+        let gone = new && self.ended.contains_key(&workload);
+        if let Some(row) = self.works.row_mut(slot).filter(|_| gone) {
+            row.gone = true;
+        }
+        (slot, new)
+    }
+
+    /// Changes a workload and posts what its charge became. `name`: a name of which a create is added.
+    fn change(&mut self, slot: u32, name: Option<Uid>, change: impl FnOnce(&mut Work)) {
+        let Some(work) = self.works.row(slot) else { return };
+        let mut names: Vec<_> = work.create_names().chain(name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let main = work.charge();
+        let mut others = work.charge_apart();
+        for name in &names {
+            others.extend(self.create_charge(*name));
+        }
+        if let Some(work) = self.works.row_mut(slot) {
+            change(work);
+        }
+        self.list_creates(slot, &names);
+        let Some(work) = self.works.row(slot) else { return };
+        let (main_after, mut others_after) = (work.charge(), work.charge_apart());
+        let blank = work.is_blank();
+        for name in &names {
+            others_after.extend(self.create_charge(*name));
+        }
+        post(&mut self.tree, &main, &main_after);
+        let nothing = Charge::default();
+        for (_, charge) in &others {
+            post(&mut self.tree, charge, &nothing);
+        }
+        for (_, charge) in &others_after {
+            post(&mut self.tree, &nothing, charge);
+        }
+        if blank && !self.trying {
+            self.works.remove(slot);
+        }
+    }
+
+    /// Makes `creates` say whether `slot` has a create of each of `names` of which nothing real was seen.
+    fn list_creates(&mut self, slot: u32, names: &[Uid]) {
+        for name in names {
+            let waits = self.works.row(slot).is_some_and(|work| {
+                !work.is_real() && work.create_names().any(|other| other == *name)
+            });
+            let list = self.creates.entry(*name).or_default();
+            list.retain(|s| *s != slot);
+            if waits {
+                list.push(slot);
+            }
+            if list.is_empty() {
+                self.creates.remove(name);
+            }
+        }
+    }
+
+    /// Of several creates of one name only one can succeed: the largest counts, key by key, group by group.
+    fn create_charge(&self, name: Uid) -> Vec<(GroupId, Charge)> {
+        let slots = self.creates.get(&name).map_or(&[][..], |s| s);
+        let mut charges: Vec<(GroupId, Charge)> = Vec::new();
+        for work in slots.iter().filter_map(|slot| self.works.row(*slot)) {
+            let open = work.open.iter().flat_map(|open| &open.reservations);
+            for held in open.filter(|r| r.name == Some(name)) {
+                let charge = match charges.iter_mut().find(|(g, _)| *g == held.group) {
+                    Some((_, charge)) => charge,
+                    None => {
+                        let groups = vec![held.group];
+                        charges.push((held.group, Charge { groups, ..Charge::default() }));
+                        let Some((_, charge)) = charges.last_mut() else { continue };
+                        charge
+                    }
+                };
+                charge.amounts.raise_all(&held.demand);
+            }
+        }
+        for (_, charge) in &mut charges {
+            charge.covered = charge.amounts.clone();
+        }
+        charges
+    }
+}
+
+/// Posts the difference between two charges of one thing.
+fn post(tree: &mut Tree, before: &Charge, after: &Charge) {
+    let left = before.groups.iter().filter(|g| !after.groups.contains(g));
+    for group in after.groups.iter().chain(left) {
+        let mut keys = before.amounts.iter().map(|(k, _)| k).peekable();
+        let mut others = after.amounts.iter().map(|(k, _)| k).peekable();
+        // Both are sorted: merged, each key comes once.
+        loop {
+            let key = match (keys.peek(), others.peek()) {
+                (None, None) => break,
+                (Some(a), Some(b)) => *a.min(b),
+                (Some(a), None) => *a,
+                (None, Some(b)) => *b,
+            };
+            keys.next_if_eq(&key);
+            others.next_if_eq(&key);
+            let (was, is) = (before.at(*group, key), after.at(*group, key));
+            tree.charge(*group, key, is.0.saturating_sub(was.0), is.1.saturating_sub(was.1));
+        }
+    }
+}
+
+/// Checks at the door what the sums rely on.
+fn fits(amounts: &Amounts) -> Result<(), Overflow> {
+    if amounts.iter().all(|(_, amount)| (0..=MOST).contains(&amount)) {
+        Ok(())
+    } else {
+        Err(Overflow)
+    }
+}
+
+/// `amounts`, checked at the door and shared.
+fn shared(amounts: Amounts) -> Result<Arc<Amounts>, Overflow> {
+    fits(&amounts).map(|()| Arc::new(amounts))
+}

@@ -1,0 +1,315 @@
+//! One workload and what it is charged: the largest of what it was last observed to ask for, of every open
+//! reservation, and of what its pods reserve, key by key; the same in every group where it may be.
+//!
+//! Nothing here touches the tree: charges are computed before and after a change, and the book posts the
+//! difference.
+
+use super::version::Version;
+use crate::domain::{
+    amounts::Amounts,
+    event::{Operation, Position},
+    names::{GroupId, KeyId, ObjectId, Uid},
+    quantity::Milli,
+};
+use std::sync::Arc;
+
+/// Names an admission: its record, and its place in the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket {
+    /// The record.
+    pub position: Position,
+    /// Place in the batch, from 0.
+    pub item: u32,
+}
+
+/// A workload: what is known of it and what was promised to it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Work {
+    pub(super) object: ObjectId,
+    /// Where it is: as observed, else as its first pod said.
+    pub(super) group: Option<GroupId>,
+    pub(super) observed: Option<Box<Observed>>,
+    pub(super) gone: bool,
+    /// Pods of it were seen, so it exists although nobody observed it.
+    pub(super) had_pods: bool,
+    /// The pods that count where the workload is.
+    pub(super) members: Pods,
+    /// The pods that were recorded in another group than the workload, by that group.
+    pub(super) apart: Vec<(GroupId, Pods)>,
+    /// What reviews admitted of what it is.
+    pub(super) reviewed: Option<Arc<Amounts>>,
+    pub(super) open: Option<Box<Open>>,
+}
+
+/// A workload as it really is.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    pub(super) version: Version,
+    pub(super) group: GroupId,
+    pub(super) demand: Arc<Amounts>,
+}
+
+/// What is charged beside what is real.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Open {
+    pub(super) reservations: Vec<Reservation>,
+    pub(super) resizes: Vec<Resize>,
+    pub(super) kept: Vec<Kept>,
+}
+
+/// An admission that is neither confirmed nor expired.
+#[derive(Clone, Debug)]
+pub(super) struct Reservation {
+    pub(super) ticket: Ticket,
+    pub(super) operation: Operation,
+    pub(super) old: Version,
+    pub(super) group: GroupId,
+    pub(super) demand: Arc<Amounts>,
+    /// Of a create: the object's full name, hashed; several creates of one name count as the largest.
+    pub(super) name: Option<Uid>,
+}
+
+/// An admitted resize of one pod, neither confirmed nor expired.
+#[derive(Clone, Debug)]
+pub(super) struct Resize {
+    pub(super) ticket: Ticket,
+    pub(super) pod: ObjectId,
+    pub(super) old: Version,
+    pub(super) group: GroupId,
+    /// What the pod is to reserve.
+    pub(super) to: Arc<Amounts>,
+    /// By how much that is more than before, key by key.
+    pub(super) more: Arc<Amounts>,
+    /// The pod is charged in a group of its own.
+    pub(super) apart: bool,
+}
+
+/// A former charge that stays for a while: pods admitted against it may still come.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) position: Position,
+    pub(super) group: GroupId,
+    pub(super) demand: Arc<Amounts>,
+    pub(super) reviewed: Option<Arc<Amounts>>,
+}
+
+/// How many pods, and what they reserve together. Pods of one workload mostly reserve the same, so that the
+/// sum is a product and takes no memory of its own.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Pods {
+    #[default]
+    None,
+    Alike(u32, Arc<Amounts>),
+    Mixed(u32, Amounts),
+}
+
+impl Pods {
+    pub(super) fn count(&self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Alike(n, _) | Self::Mixed(n, _) => *n,
+        }
+    }
+
+    /// Their sum under `key`.
+    pub(super) fn get(&self, key: KeyId) -> Milli {
+        match self {
+            Self::None => 0,
+            // Below 2^90 each (`book::MOST`), fewer than 2^32 of them.
+            Self::Alike(n, one) => one.get(key).saturating_mul(Milli::from(*n)),
+            Self::Mixed(_, sum) => sum.get(key),
+        }
+    }
+
+    pub(super) fn sum(&self) -> Amounts {
+        match self {
+            Self::None => Amounts::default(),
+            Self::Alike(n, one) => {
+                let n = Milli::from(*n);
+                one.iter().map(|(k, a)| (k, a.saturating_mul(n))).collect()
+            }
+            Self::Mixed(_, sum) => sum.clone(),
+        }
+    }
+
+    pub(super) fn put(&mut self, pod: &Arc<Amounts>) {
+        match self {
+            Self::None => *self = Self::Alike(1, Arc::clone(pod)),
+            Self::Alike(n, one) if Arc::ptr_eq(one, pod) || one == pod => *n = n.saturating_add(1),
+            Self::Alike(n, _) => {
+                let n = n.saturating_add(1);
+                let mut sum = self.sum();
+                shift(&mut sum, pod, 1);
+                *self = Self::Mixed(n, sum);
+            }
+            Self::Mixed(n, sum) => {
+                *n = n.saturating_add(1);
+                shift(sum, pod, 1);
+            }
+        }
+    }
+
+    pub(super) fn take(&mut self, pod: &Amounts) {
+        match self {
+            Self::None => {}
+            Self::Alike(n, _) | Self::Mixed(n, _) if *n <= 1 => *self = Self::None,
+            Self::Alike(n, _) => *n = n.saturating_sub(1),
+            Self::Mixed(n, sum) => {
+                *n = n.saturating_sub(1);
+                shift(sum, pod, -1);
+            }
+        }
+    }
+}
+
+/// Adds `times` × `other`; every amount is below 2^90 (`book::MOST`), so no sum leaves 128 bits.
+fn shift(sum: &mut Amounts, other: &Amounts, times: Milli) {
+    for (key, amount) in other.iter() {
+        let amount = amount.saturating_mul(times);
+        if sum.add(key, amount).is_err() {
+            sum.raise(key, Milli::MAX);
+        }
+    }
+}
+
+/// What a workload is charged: the same amounts in each of the groups.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Charge {
+    pub(super) groups: Vec<GroupId>,
+    pub(super) amounts: Amounts,
+    /// How much of each reviews admitted.
+    pub(super) covered: Amounts,
+}
+
+impl Charge {
+    fn is_in(&mut self, group: GroupId) {
+        if !self.groups.contains(&group) {
+            self.groups.push(group);
+        }
+    }
+
+    /// What is charged in `group` under `key`, and the part of it that no review admitted.
+    pub(super) fn at(&self, group: GroupId, key: KeyId) -> (Milli, Milli) {
+        if !self.groups.contains(&group) {
+            return (0, 0);
+        }
+        let amount = self.amounts.get(key);
+        (amount, amount.saturating_sub(self.covered.get(key)).max(0))
+    }
+}
+
+impl Work {
+    /// Whether it is known to exist, or to have existed.
+    pub(super) fn is_real(&self) -> bool {
+        self.observed.is_some()
+            || self.gone
+            || self.had_pods
+            || self.open.as_ref().is_some_and(|open| {
+                !open.resizes.is_empty()
+                    || open.reservations.iter().any(|r| r.operation == Operation::Update)
+            })
+    }
+
+    /// Whether nothing is known of it any more, so that its row can go.
+    pub(super) fn is_blank(&self) -> bool {
+        self.observed.is_none()
+            && self.members.count() == 0
+            && self.apart.is_empty()
+            && self.open.is_none()
+    }
+
+    /// Names of its unconfirmed creates.
+    pub(super) fn create_names(&self) -> impl Iterator<Item = Uid> + '_ {
+        self.open.iter().flat_map(|o| &o.reservations).filter_map(|r| r.name)
+    }
+
+    /// What it is charged where it is, may be or was a moment ago.
+    pub(super) fn charge(&self) -> Charge {
+        let mut charge = Charge::default();
+        if let Some(reviewed) = &self.reviewed {
+            charge.covered = Amounts::clone(reviewed);
+        }
+        if let Some(observed) = &self.observed {
+            charge.is_in(observed.group);
+            charge.amounts = Amounts::clone(&observed.demand);
+        }
+        if let Some(open) = &self.open {
+            self.charge_open(open, &mut charge);
+        }
+        if self.members.count() > 0 {
+            charge.is_in(self.group.unwrap_or_default());
+            charge.amounts.raise_all(&self.members.sum());
+        }
+        if let Some(open) = &self.open {
+            for resize in open.resizes.iter().filter(|r| !r.apart) {
+                charge.is_in(self.group.unwrap_or(resize.group));
+            }
+            let more = grown(&open.resizes, |r| !r.apart);
+            shift(&mut charge.amounts, &more, 1);
+            shift(&mut charge.covered, &more, 1);
+        }
+        charge
+    }
+
+    fn charge_open(&self, open: &Open, charge: &mut Charge) {
+        for kept in &open.kept {
+            charge.is_in(kept.group);
+            charge.amounts.raise_all(&kept.demand);
+            if let Some(reviewed) = &kept.reviewed {
+                charge.covered.raise_all(reviewed);
+            }
+        }
+        let real = self.is_real();
+        for held in open.reservations.iter().filter(|r| real || r.name.is_none()) {
+            charge.is_in(held.group);
+            charge.amounts.raise_all(&held.demand);
+            charge.covered.raise_all(&held.demand);
+        }
+    }
+
+    /// What its pods in other groups are charged there.
+    pub(super) fn charge_apart(&self) -> Vec<(GroupId, Charge)> {
+        let resizes = self.open.as_ref().map_or(&[][..], |o| &o.resizes);
+        let mut groups: Vec<_> = self.apart.iter().map(|(g, _)| *g).collect();
+        groups.extend(resizes.iter().filter(|r| r.apart).map(|r| r.group));
+        groups.sort_unstable();
+        groups.dedup();
+        let charge = |group| {
+            let pods = self.apart.iter().find(|(g, _)| *g == group).map(|(_, pods)| pods.sum());
+            let more = grown(resizes, |r| r.apart && r.group == group);
+            let mut amounts = pods.unwrap_or_default();
+            shift(&mut amounts, &more, 1);
+            (group, Charge { groups: vec![group], amounts, covered: more })
+        };
+        groups.into_iter().map(charge).collect()
+    }
+
+    /// The part of the main charge under `key` that its members' changes can alter: the charge itself, and
+    /// what of it no review admitted.
+    pub(super) fn charge_under(&self, key: KeyId) -> (Milli, Milli) {
+        let mut amount = self.members.get(key);
+        if let Some(observed) = &self.observed {
+            amount = amount.max(observed.demand.get(key));
+        }
+        let covered = self.reviewed.as_ref().map_or(0, |r| r.get(key));
+        (amount, amount.saturating_sub(covered).max(0))
+    }
+}
+
+/// What open resizes add: of those that start from one version of a pod only one can be real, so the largest
+/// counts, key by key; later versions come on top.
+fn grown(resizes: &[Resize], which: impl Fn(&Resize) -> bool) -> Amounts {
+    let mut sum = Amounts::default();
+    for (i, resize) in resizes.iter().enumerate().filter(|(_, r)| which(r)) {
+        let same = |r: &&Resize| which(r) && r.pod == resize.pod && r.old == resize.old;
+        if resizes.iter().take(i).any(|r| same(&r)) {
+            continue;
+        }
+        let mut most = Amounts::default();
+        for other in resizes.iter().filter(same) {
+            most.raise_all(&other.more);
+        }
+        shift(&mut sum, &most, 1);
+    }
+    sum
+}
