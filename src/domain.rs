@@ -3,11 +3,11 @@
 //! No I/O, no clock, no randomness, no async, no float: every instant came in an event or an argument.
 #![deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
-mod few;
 pub mod admission;
 pub mod amounts;
 pub mod book;
 pub mod event;
+mod few;
 pub mod history;
 pub mod ident;
 pub mod ledger;

@@ -7,6 +7,16 @@ use super::{names::KeyId, quantity::Milli};
 #[error("an amount exceeds 128 bits")]
 pub struct Overflow;
 
+/// `amount × millis`, or `None` when it leaves 128 bits.
+#[must_use]
+pub fn product(amount: Milli, millis: i64) -> Option<i128> {
+    match i64::try_from(amount) {
+        // The usual case is one multiplication; two 64-bit factors cannot leave 128 bits.
+        Ok(amount) => Some(i128::from(amount).wrapping_mul(i128::from(millis))),
+        Err(_) => amount.checked_mul(i128::from(millis)),
+    }
+}
+
 /// Milli-units by key, sorted by key, no key twice; a key that is not listed counts 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Amounts(Vec<(KeyId, Milli)>);

@@ -6,7 +6,7 @@
 //! next day begins and corrected in place when something about them is learned later.
 
 use super::{
-    amounts::Overflow,
+    amounts::{Overflow, product},
     quantity::Milli,
     time::{HOUR_MS, Timestamp},
 };
@@ -18,17 +18,19 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 /// Hours, days and months of one group; amounts by the group's slots.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    hours: Vec<Row>,
-    days: Vec<Row>,
-    months: Vec<Row>,
+    hours: Table,
+    days: Table,
+    months: Table,
 }
 
-/// What one period adds, by slot.
-#[derive(Clone, Debug)]
-struct Row {
-    /// Number of the period: hours or days since 1970, months since year 0.
-    number: i64,
+/// Periods of one unit in order of time, and what each adds, by slot.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    /// Numbers of the periods: hours or days since 1970, months since year 0.
+    numbers: Vec<i64>,
+    /// `width` cells a period, side by side: a new row touches one place in memory.
     cells: Vec<Cell>,
+    width: usize,
 }
 
 /// Amount inside the period, and change of rate from the next period on.
@@ -98,16 +100,15 @@ impl History {
     /// [`Overflow`]; nothing is changed.
     pub fn boundary(&mut self, slot: usize, at: Timestamp, amount: Milli) -> Result<(), Overflow> {
         let day = Unit::Day.number(at);
-        let newest =
-            self.hours.last().map(|row| Unit::Day.number(clock(Unit::Hour.begin(row.number))));
+        let newest = self.hours.last().map(day_of_hour);
         if newest.is_some_and(|newest| day > newest) {
             self.finish(newest.unwrap_or(day))?;
         }
-        add(&mut self.hours, Unit::Hour, slot, at, amount)?;
+        self.hours.add(Unit::Hour, slot, at, amount)?;
         if newest.is_some_and(|newest| day < newest) {
             self.correct(slot, at, amount).inspect_err(|_| {
                 // Takes back what was just added: the sum was in range before.
-                let _ = add(&mut self.hours, Unit::Hour, slot, at, amount.saturating_neg());
+                let _ = self.hours.add(Unit::Hour, slot, at, amount.saturating_neg());
             })?;
         }
         Ok(())
@@ -115,30 +116,30 @@ impl History {
 
     /// The newest day has ended: its row is made, and the rows of the months before its own.
     fn finish(&mut self, day: i64) -> Result<(), Overflow> {
-        if self.days.last().is_none_or(|row| row.number < day) {
-            let row = roll_up(&self.hours, Unit::Hour, Unit::Day, day)?;
-            self.days.push(row);
+        if self.days.last().is_none_or(|last| last < day) {
+            let cells = self.hours.roll_up(Unit::Hour, Unit::Day, day)?;
+            self.days.push(day, &cells);
         }
-        let after = self.months.last().map_or(i64::MIN, |row| row.number);
-        let newest_first = self.days.iter().rev().map(|row| month_of_day(row.number));
+        let after = self.months.last().unwrap_or(i64::MIN);
+        let newest_first = self.days.numbers.iter().rev().map(|day| month_of_day(*day));
         let mut months: Vec<i64> = newest_first.take_while(|m| *m > after).collect();
         months.retain(|m| *m < month_of_day(day));
         months.dedup();
         for month in months.into_iter().rev() {
-            let row = roll_up(&self.days, Unit::Day, Unit::Month, month)?;
-            self.months.push(row);
+            let cells = self.days.roll_up(Unit::Day, Unit::Month, month)?;
+            self.months.push(month, &cells);
         }
         Ok(())
     }
 
     /// Something is learned about a finished day, and perhaps about a finished month.
     fn correct(&mut self, slot: usize, at: Timestamp, amount: Milli) -> Result<(), Overflow> {
-        add(&mut self.days, Unit::Day, slot, at, amount)?;
-        if self.months.last().is_none_or(|row| row.number < Unit::Month.number(at)) {
+        self.days.add(Unit::Day, slot, at, amount)?;
+        if self.months.last().is_none_or(|last| last < Unit::Month.number(at)) {
             return Ok(());
         }
-        add(&mut self.months, Unit::Month, slot, at, amount).inspect_err(|_| {
-            let _ = add(&mut self.days, Unit::Day, slot, at, amount.saturating_neg());
+        self.months.add(Unit::Month, slot, at, amount).inspect_err(|_| {
+            let _ = self.days.add(Unit::Day, slot, at, amount.saturating_neg());
         })
     }
 
@@ -168,16 +169,15 @@ impl History {
         let mut sum = Sum::default();
         // Whole months, then whole days of the rest, then hours of the rest: each row once.
         let mut reached = i64::MIN;
-        for (unit, rows) in
+        for (unit, table) in
             [(Unit::Month, &self.months), (Unit::Day, &self.days), (Unit::Hour, &self.hours)]
         {
-            let first = rows.partition_point(|row| unit.begin(row.number) < reached);
-            for row in rows.get(first..).unwrap_or_default() {
-                let end = unit.end(unit.begin(row.number));
+            for (number, cells) in table.from(unit, reached) {
+                let end = unit.end(unit.begin(number));
                 if end > to.millis() {
                     break;
                 }
-                sum.row(row, slot, end)?;
+                sum.period(cells.get(slot), end)?;
                 reached = end;
             }
         }
@@ -206,8 +206,8 @@ struct Sum {
 }
 
 impl Sum {
-    fn row(&mut self, row: &Row, slot: usize, end: i64) -> Result<(), Overflow> {
-        let Some(cell) = row.cells.get(slot) else { return Ok(()) };
+    fn period(&mut self, cell: Option<&Cell>, end: i64) -> Result<(), Overflow> {
+        let Some(cell) = cell else { return Ok(()) };
         self.total = self.until(end)?.checked_add(cell.amount).ok_or(Overflow)?;
         self.rate = self.rate.checked_add(cell.rate).ok_or(Overflow)?;
         self.since = end;
@@ -215,74 +215,107 @@ impl Sum {
     }
 
     fn until(&self, t: i64) -> Result<i128, Overflow> {
-        let time = i128::from(t.saturating_sub(self.since));
-        let grown = self.rate.checked_mul(time).ok_or(Overflow)?;
+        let grown = product(self.rate, t.saturating_sub(self.since)).ok_or(Overflow)?;
         self.total.checked_add(grown).ok_or(Overflow)
     }
 }
 
-/// Adds a boundary to the row of its period.
-fn add(
-    rows: &mut Vec<Row>,
-    unit: Unit,
-    slot: usize,
-    at: Timestamp,
-    amount: Milli,
-) -> Result<(), Overflow> {
-    let number = unit.number(at);
-    let i = match rows.last() {
-        Some(row) if row.number == number => rows.len().saturating_sub(1),
-        Some(row) if row.number > number => {
-            match rows.binary_search_by_key(&number, |r| r.number) {
-                Ok(i) => i,
-                Err(i) => {
-                    rows.insert(i, Row { number, cells: Vec::new() });
-                    i
-                }
+impl Table {
+    /// The newest period.
+    fn last(&self) -> Option<i64> {
+        self.numbers.last().copied()
+    }
+
+    /// Periods that begin at `reached` or later, with their cells.
+    fn from(&self, unit: Unit, reached: i64) -> impl Iterator<Item = (i64, &[Cell])> {
+        let first = self.numbers.partition_point(|number| unit.begin(*number) < reached);
+        let numbers = self.numbers.get(first..).unwrap_or_default().iter().copied();
+        let cells = self.cells.get(first.saturating_mul(self.width)..).unwrap_or_default();
+        // No width means no cells; chunks of one of nothing are nothing.
+        numbers.zip(cells.chunks_exact(self.width.max(1)))
+    }
+
+    /// Adds a boundary to the row of its period.
+    fn add(
+        &mut self,
+        unit: Unit,
+        slot: usize,
+        at: Timestamp,
+        amount: Milli,
+    ) -> Result<(), Overflow> {
+        let row = self.row(unit.number(at));
+        if slot >= self.width {
+            self.widen(slot.saturating_add(1));
+        }
+        let place = row.saturating_mul(self.width).saturating_add(slot);
+        let Some(cell) = self.cells.get_mut(place) else { return Ok(()) };
+        let rest = unit.end(at.millis()).saturating_sub(at.millis());
+        let inside =
+            product(amount, rest).and_then(|a| cell.amount.checked_add(a)).ok_or(Overflow)?;
+        let rate = cell.rate.checked_add(amount).ok_or(Overflow)?;
+        *cell = Cell { amount: inside, rate };
+        Ok(())
+    }
+
+    /// The place of a period, which has a row from now on.
+    fn row(&mut self, number: i64) -> usize {
+        let place = match self.last() {
+            Some(last) if last == number => return self.numbers.len().saturating_sub(1),
+            Some(last) if last > number => match self.numbers.binary_search(&number) {
+                Ok(place) => return place,
+                Err(place) => place,
+            },
+            _ => self.numbers.len(),
+        };
+        self.numbers.insert(place, number);
+        let at = place.saturating_mul(self.width);
+        self.cells.splice(at..at, std::iter::repeat_n(Cell::default(), self.width));
+        place
+    }
+
+    fn push(&mut self, number: i64, cells: &[Cell]) {
+        if cells.len() > self.width {
+            self.widen(cells.len());
+        }
+        self.numbers.push(number);
+        self.cells.extend_from_slice(cells);
+        self.cells.resize(self.numbers.len().saturating_mul(self.width), Cell::default());
+    }
+
+    fn widen(&mut self, width: usize) {
+        let mut cells = Vec::with_capacity(self.numbers.len().saturating_mul(width));
+        for row in 0..self.numbers.len() {
+            let at = row.saturating_mul(self.width);
+            let old = self.cells.get(at..at.saturating_add(self.width)).unwrap_or_default();
+            cells.extend_from_slice(old);
+            cells.resize(row.saturating_add(1).saturating_mul(width), Cell::default());
+        }
+        (self.cells, self.width) = (cells, width);
+    }
+
+    /// The cells of one `coarse` period, made of its `fine` rows, which are this table.
+    fn roll_up(&self, fine: Unit, coarse: Unit, number: i64) -> Result<Vec<Cell>, Overflow> {
+        let (begin, end) = (coarse.begin(number), coarse.end(coarse.begin(number)));
+        let mut totals = vec![Cell::default(); self.width];
+        for (number, cells) in self.from(fine, begin) {
+            let begins = fine.begin(number);
+            if begins >= end {
+                break;
+            }
+            let rest = end.saturating_sub(fine.end(begins));
+            for (total, cell) in totals.iter_mut().zip(cells) {
+                let later = product(cell.rate, rest).ok_or(Overflow)?;
+                let inside = cell.amount.checked_add(later).ok_or(Overflow)?;
+                total.amount = total.amount.checked_add(inside).ok_or(Overflow)?;
+                total.rate = total.rate.checked_add(cell.rate).ok_or(Overflow)?;
             }
         }
-        _ => {
-            // A row is as wide as the one before it: the group's keys seldom change.
-            let width = rows.last().map_or(0, |row| row.cells.len());
-            rows.push(Row { number, cells: Vec::with_capacity(width) });
-            rows.len().saturating_sub(1)
-        }
-    };
-    let Some(row) = rows.get_mut(i) else { return Ok(()) };
-    if row.cells.len() <= slot {
-        row.cells.resize(slot.saturating_add(1), Cell::default());
+        Ok(totals)
     }
-    let Some(cell) = row.cells.get_mut(slot) else { return Ok(()) };
-    let rest = i128::from(unit.end(at.millis()).saturating_sub(at.millis()));
-    let inside =
-        amount.checked_mul(rest).and_then(|a| cell.amount.checked_add(a)).ok_or(Overflow)?;
-    let rate = cell.rate.checked_add(amount).ok_or(Overflow)?;
-    *cell = Cell { amount: inside, rate };
-    Ok(())
 }
 
-/// The row of one `coarse` period, made of its `fine` rows.
-fn roll_up(rows: &[Row], fine: Unit, coarse: Unit, number: i64) -> Result<Row, Overflow> {
-    let (begin, end) = (coarse.begin(number), coarse.end(coarse.begin(number)));
-    let mut sum = Row { number, cells: Vec::new() };
-    let first = rows.partition_point(|row| fine.begin(row.number) < begin);
-    for row in rows.get(first..).unwrap_or_default() {
-        let begins = fine.begin(row.number);
-        if begins >= end {
-            break;
-        }
-        let rest = i128::from(end.saturating_sub(fine.end(begins)));
-        if sum.cells.len() < row.cells.len() {
-            sum.cells.resize(row.cells.len(), Cell::default());
-        }
-        for (total, cell) in sum.cells.iter_mut().zip(&row.cells) {
-            let later = cell.rate.checked_mul(rest).ok_or(Overflow)?;
-            let inside = cell.amount.checked_add(later).ok_or(Overflow)?;
-            total.amount = total.amount.checked_add(inside).ok_or(Overflow)?;
-            total.rate = total.rate.checked_add(cell.rate).ok_or(Overflow)?;
-        }
-    }
-    Ok(sum)
+fn day_of_hour(hour: i64) -> i64 {
+    hour.div_euclid(24)
 }
 
 fn month_of_day(day: i64) -> i64 {

@@ -349,8 +349,8 @@ impl Ledger {
             .meter
             .usage(at)?
             .into_iter()
-            .map(|line| Usage {
-                group: self.names.group_name(line.group).to_owned(),
+            .map(|(group, line)| Usage {
+                group: self.names.group_name(group).to_owned(),
                 key: self.names.key_name(line.key).to_owned(),
                 exact: line.exact,
                 running: line.running,

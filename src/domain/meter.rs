@@ -6,17 +6,16 @@
 pub mod recount;
 
 use super::{
-    amounts::Overflow,
+    amounts::{Amounts, Overflow},
     event::{
         Event, EventId, Period, PodCreated, PodMoved, PodResized, PodStarted, PodStopped, Position,
     },
     names::{ClusterId, GroupId, KeyId, Map, Names, ObjectId, Set, Uid},
     pod::{Basis, Charged, Created, Pod, Segment, Stop, What},
-    quantity::Milli,
     resources::{Models, Resources},
-    shapes::{PlacementId, ResourcesId, Shape, ShapeId, Shapes},
+    shapes::{PlacementId, ResourcesId, Shapes},
     sources::Sources,
-    sums::{Sign, Sums},
+    sums::{Step, Sums},
     time::Timestamp,
 };
 use std::sync::Arc;
@@ -48,8 +47,6 @@ pub struct Meter {
     history: bool,
     retain: Retain,
     shapes: Shapes,
-    /// By shape: slots of its group, and milli-units.
-    slots: Vec<Option<Slotted>>,
     groups: Vec<Sums>,
     index: Map<ObjectId, u32>,
     pods: Vec<Option<Pod>>,
@@ -65,9 +62,6 @@ pub struct Meter {
     newest: Option<Timestamp>,
     segments: [Vec<Segment>; 2],
 }
-
-/// Amounts of a shape by the slots of its group.
-type Slotted = Arc<[(usize, Milli)]>;
 
 /// A signed correction that was applied.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +138,6 @@ impl Meter {
             history,
             retain,
             shapes: Shapes::default(),
-            slots: Vec::new(),
             groups: Vec::new(),
             index: Map::default(),
             pods: Vec::new(),
@@ -174,7 +167,7 @@ impl Meter {
         let reserved = self.shapes.resources(&data.reserved);
         let workload = data.owner.as_ref().map(|o| Uid::of(&o.uid));
         self.record(names, cluster, &data.uid, event.time, |pod| {
-            let new = pod.create(Created { time: event.time, placement, reserved });
+            let new = pod.create(Created { placement, reserved });
             if new && !pod.has_started() {
                 pod.belongs(workload);
             }
@@ -330,7 +323,7 @@ impl Meter {
         let window = self.window;
         let inside =
             window.from.is_none_or(|from| from <= at) && window.to.is_none_or(|to| at < to);
-        if let Some(sums) = self.group(group).filter(|_| inside) {
+        if let Some(sums) = sums_of(&mut self.groups, group, self.history).filter(|_| inside) {
             let slot = sums.slot(key);
             sums.adjust(slot, at, exact)?;
             self.adjusted.push(Adjusted { group, key, at, exact });
@@ -392,7 +385,7 @@ impl Meter {
         let contradicted = new.contradictions().map(|s| (s.position, s.time));
         let contradicted = contradicted.filter(|(p, _)| !known.contains(p)).collect();
         let (before, after) = (old.charged(), new.charged());
-        let workload = new.workload;
+        let workload = new.workload();
         self.keep(slot, new);
         Ok(Outcome::Changed { pod: id, workload, before, after, contradicted })
     }
@@ -417,61 +410,52 @@ impl Meter {
         let window = self.window;
         old.segments(self.basis, |segment| gone.extend(window.cut(segment)));
         new.segments(self.basis, |segment| come.extend(window.cut(segment)));
-        let same = gone.iter().zip(&come).take_while(|(a, b)| a == b).count();
-        let steps = gone.iter().skip(same).map(|s| (Sign::Minus, s));
-        let steps = steps.chain(come.iter().skip(same).map(|s| (Sign::Plus, s)));
-        let mut result = Ok(());
-        for (done, (sign, segment)) in steps.clone().enumerate() {
-            result = self.apply(names, sign, segment);
-            if result.is_err() {
-                for (sign, segment) in steps.take(done) {
-                    // Undoing restores sums that were in range.
-                    let _ = self.apply(names, sign.reversed(), segment);
-                }
-                break;
-            }
-        }
+        let result = self.step_through(names, &gone, &come);
         self.segments = [gone, come];
         result
     }
 
-    fn apply(&mut self, names: &mut Names, sign: Sign, segment: &Segment) -> Result<(), Overflow> {
-        let shape = self.shapes.shape(names, segment.placement, segment.held)?;
-        let (group, amounts) = self.slotted(shape);
-        let Some(sums) = self.groups.get_mut(group.index()) else { return Ok(()) };
-        sums.apply(sign, segment, &amounts)?;
-        self.newest = self.newest.max(Some(segment.to.unwrap_or(segment.from)));
+    /// From the segments that were believed to those that are; all of it or nothing.
+    fn step_through(
+        &mut self,
+        names: &mut Names,
+        gone: &[Segment],
+        come: &[Segment],
+    ) -> Result<(), Overflow> {
+        let steps = (0..gone.len().max(come.len())).flat_map(|i| {
+            let (gone, come) = (gone.get(i), come.get(i));
+            let paired =
+                |(g, c): (&Segment, &Segment)| (g.placement, g.held) == (c.placement, c.held);
+            if gone == come {
+                [None, None]
+            } else if gone.zip(come).is_some_and(paired) {
+                [Some(Step { gone, come }), None]
+            } else {
+                [Some(Step { gone, come: None }), Some(Step { gone: None, come })]
+            }
+        });
+        let steps = steps.flatten();
+        for (done, step) in steps.clone().enumerate() {
+            if let Err(overflow) = self.apply(names, step) {
+                for step in steps.clone().take(done) {
+                    // Stepping back restores sums that were in range.
+                    let _ = self.apply(names, step.reversed());
+                }
+                return Err(overflow);
+            }
+        }
         Ok(())
     }
 
-    /// A group's sums, which exist from now on.
-    fn group(&mut self, group: GroupId) -> Option<&mut Sums> {
+    fn apply(&mut self, names: &mut Names, step: Step<'_>) -> Result<(), Overflow> {
+        let Some(segment) = step.come.or(step.gone) else { return Ok(()) };
+        let group = self.shapes.group(segment.placement);
         let history = self.history;
-        if self.groups.len() <= group.index() {
-            self.groups.resize_with(group.index().saturating_add(1), || Sums::new(history));
-        }
-        self.groups.get_mut(group.index())
-    }
-
-    /// A shape's group, whose sums exist from now on, and its amounts by that group's slots.
-    fn slotted(&mut self, id: ShapeId) -> (GroupId, Slotted) {
-        let Some(shape) = self.shapes.get(id) else { return (GroupId::NONE, Arc::default()) };
-        let group = shape.group;
-        if let Some(slots) = self.slots.get(id.index()).and_then(Option::as_ref) {
-            return (group, Arc::clone(slots));
-        }
-        let usage = shape.usage.clone();
-        let mut slots = Arc::default();
-        if let Some(sums) = self.group(group) {
-            slots = usage.iter().map(|(key, amount)| (sums.slot(key), amount)).collect();
-        }
-        if self.slots.len() <= id.index() {
-            self.slots.resize(id.index().saturating_add(1), None);
-        }
-        if let Some(cell) = self.slots.get_mut(id.index()) {
-            *cell = Some(Arc::clone(&slots));
-        }
-        (group, slots)
+        let measure = self.shapes.measure(names, segment.placement, segment.held)?;
+        let Some(sums) = sums_of(&mut self.groups, group, history) else { return Ok(()) };
+        sums.apply(step, measure)?;
+        self.newest = self.newest.max(Some(segment.to.unwrap_or(segment.from)));
+        Ok(())
     }
 
     /// Forgets pods of `cluster` whose final stop lies beyond its horizon.
@@ -497,27 +481,38 @@ impl Meter {
         let mut segments = Vec::new();
         pod.segments(self.basis, |segment| segments.extend(self.window.cut(segment)));
         for segment in segments {
-            let Some(shape) = self.shapes.known(segment.placement, segment.held) else { continue };
-            let group = shape.group.index();
-            if self.settled.len() <= group {
-                self.settled.resize_with(group.saturating_add(1), Sums::default);
+            let Some(measure) = self.shapes.known(segment.placement, segment.held) else {
+                continue;
+            };
+            let group = self.shapes.group(segment.placement);
+            if let Some(sums) = sums_of(&mut self.settled, group, false) {
+                // A part of sums that are in range is in range.
+                let _ = sums.apply(Step { gone: None, come: Some(&segment) }, measure);
             }
-            let Some(sums) = self.settled.get_mut(group) else { continue };
-            let amounts: Vec<_> =
-                shape.usage().map(|(key, amount)| (sums.slot(key), amount)).collect();
-            // A part of sums that are in range is in range.
-            let _ = sums.apply(Sign::Plus, &segment, &amounts);
         }
     }
 
-    /// What `charged` charges: the shape's group and amounts, with `pods` and `count/pods`.
+    /// The group that `charged` charges, and how much: its resources, `pods` and `count/pods`.
     ///
     /// # Errors
     /// [`Overflow`].
-    pub fn charge(&mut self, names: &mut Names, charged: Charged) -> Result<&Shape, Overflow> {
-        let id = self.shapes.shape(names, charged.placement, charged.reserved)?;
-        self.shapes.get(id).ok_or(Overflow)
+    pub fn charge(
+        &mut self,
+        names: &mut Names,
+        charged: Charged,
+    ) -> Result<(GroupId, &Amounts), Overflow> {
+        let group = self.shapes.group(charged.placement);
+        let measure = self.shapes.measure(names, charged.placement, charged.reserved)?;
+        Ok((group, &measure.charge))
     }
+}
+
+/// A group's sums, which exist from now on.
+fn sums_of(groups: &mut Vec<Sums>, group: GroupId, history: bool) -> Option<&mut Sums> {
+    if groups.len() <= group.index() {
+        groups.resize_with(group.index().saturating_add(1), || Sums::new(history));
+    }
+    groups.get_mut(group.index())
 }
 
 impl Window {

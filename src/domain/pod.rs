@@ -7,7 +7,7 @@
 use super::{
     event::{Period, Position, StartBasis, StopBasis},
     few::Few,
-    names::{ClusterId, ObjectId},
+    names::{ClusterId, ObjectId, Uid},
     shapes::{PlacementId, ResourcesId},
     time::Timestamp,
 };
@@ -17,29 +17,34 @@ use super::{
 pub struct Pod {
     /// Which pod.
     pub id: ObjectId,
-    /// Its top-level workload, or itself.
-    pub workload: ObjectId,
+    /// Its top-level workload in the same cluster, or itself.
+    workload: Uid,
     /// The node that it was bound to, by number; 0 is unknown.
     pub node: u32,
     /// Records that said something new so far; dates what was read before what.
     read: u32,
     created: Option<Created>,
     start: Option<Start>,
-    /// What the pod held or was from some instant on, by `(time, read)`.
-    changes: Few<Change>,
     /// Every stop that was told, best first.
     stops: Few<Stop>,
-    /// Proof of life: provisional stops before it are void.
-    alive_at: Option<Timestamp>,
     /// First `startedAt` that was told.
     ran_from: Option<Timestamp>,
+    /// What few pods have.
+    more: Option<Box<More>>,
+}
+
+/// What was said of few pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct More {
+    /// What the pod held or was from some instant on, by `(time, read)`.
+    changes: Vec<Change>,
+    /// Proof of life: provisional stops before it are void.
+    alive_at: Option<Timestamp>,
 }
 
 /// What `pod.created` said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// When.
-    pub time: Timestamp,
     /// Group and models.
     pub placement: PlacementId,
     /// What is charged.
@@ -149,12 +154,18 @@ impl Pod {
     /// A pod of which nothing is known yet.
     #[must_use]
     pub fn new(id: ObjectId) -> Self {
-        Self { id, workload: id, ..Self::default() }
+        Self { id, workload: id.uid, ..Self::default() }
     }
 
     /// Takes its workload's uid; `None`: it is its own.
-    pub fn belongs(&mut self, workload: Option<super::names::Uid>) {
-        self.workload = workload.map_or(self.id, |uid| ObjectId { uid, ..self.id });
+    pub fn belongs(&mut self, workload: Option<Uid>) {
+        self.workload = workload.unwrap_or(self.id.uid);
+    }
+
+    /// Its top-level workload, or itself.
+    #[must_use]
+    pub fn workload(&self) -> ObjectId {
+        ObjectId { uid: self.workload, ..self.id }
     }
 
     /// The cluster that it lives in.
@@ -191,11 +202,12 @@ impl Pod {
 
     /// Takes a resize or a move. Returns whether it said something new.
     pub fn change(&mut self, time: Timestamp, what: What) -> bool {
-        if self.changes.iter().any(|c| c.time == time && c.what == what) {
+        if self.changes().iter().any(|c| c.time == time && c.what == what) {
             return false;
         }
         let read = self.tick();
-        self.changes.insert(Change { time, what, read }, |c| c.time <= time);
+        let changes = &mut self.more.get_or_insert_default().changes;
+        changes.insert(changes.partition_point(|c| c.time <= time), Change { time, what, read });
         true
     }
 
@@ -210,9 +222,10 @@ impl Pod {
 
     /// Takes a proof of life. Returns whether it said something new.
     pub fn withdraw(&mut self, alive_at: Timestamp) -> bool {
-        let new = self.alive_at.is_none_or(|known| known < alive_at);
+        let known = &mut self.more.get_or_insert_default().alive_at;
+        let new = known.is_none_or(|known| known < alive_at);
         if new {
-            self.alive_at = Some(alive_at);
+            *known = Some(alive_at);
         }
         new
     }
@@ -254,8 +267,13 @@ impl Pod {
         self.start.is_some()
     }
 
+    fn changes(&self) -> &[Change] {
+        self.more.as_ref().map_or(&[], |more| &more.changes)
+    }
+
     fn is_void(&self, stop: &Stop) -> bool {
-        stop.basis.is_provisional() && self.alive_at.is_some_and(|alive| stop.time < alive)
+        let alive_at = self.more.as_ref().and_then(|more| more.alive_at);
+        stop.basis.is_provisional() && alive_at.is_some_and(|alive| stop.time < alive)
     }
 
     fn contradicts(&self, stop: &Stop) -> bool {
@@ -273,7 +291,7 @@ impl Pod {
             (None, Some(c)) => Charged { placement: c.placement, reserved: c.reserved },
             (None, None) => return None,
         };
-        for change in self.changes.iter().filter(|c| self.counts(c)) {
+        for change in self.changes().iter().filter(|c| self.counts(c)) {
             match change.what {
                 What::Holds { reserved, .. } => charged.reserved = reserved,
                 What::Is(placement) => charged.placement = placement,
@@ -303,7 +321,7 @@ impl Pod {
             provisional,
             uncertain: None,
         };
-        for change in self.changes.iter().filter(|c| self.counts(c)) {
+        for change in self.changes().iter().filter(|c| self.counts(c)) {
             if to.is_some_and(|to| change.time >= to) {
                 break;
             }

@@ -1,7 +1,7 @@
-//! Shapes: what a pod holds (resources) and what it is (group and models), each kept once.
+//! What a pod holds (resources) and what it is (group and models), each kept once and by number.
 //!
-//! A million pods share a few thousand shapes. A row in the ledger is three numbers, and the keys that
-//! a shape counts under are worked out once.
+//! A million pods share a few hundred combinations of resources and models. A row in the ledger is a few
+//! numbers, and the keys that a combination counts under are worked out once.
 
 use super::{
     amounts::{Amounts, Overflow},
@@ -16,58 +16,90 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourcesId(u32);
 
+/// Models, by number; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct ModelsId(u32);
+
 /// Group and models, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PlacementId(u32);
 
-/// Resources at a placement, by number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ShapeId(u32);
+/// A list of keys, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LayoutId(u32);
 
-impl ShapeId {
-    /// Place in a table with one row a shape.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// What counts under which keys of which group.
+/// What resources on models count under which keys, whatever the group.
 #[derive(Clone, Debug)]
-pub struct Shape {
-    /// The group.
-    pub group: GroupId,
-    /// Usage keys and milli-units.
+pub struct Measure {
+    /// The list of the keys.
+    pub layout: LayoutId,
+    /// Keys and milli-units.
     pub usage: Amounts,
     /// The same with what a pod counts for beside its resources: `pods` and `count/pods`.
     pub charge: Amounts,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Placement {
     group: GroupId,
-    models: Models<'static>,
+    models: ModelsId,
 }
 
-/// Every shape that the ledger has met.
-#[derive(Clone, Debug, Default)]
+/// Every combination that the ledger has met.
+#[derive(Clone, Debug)]
 pub struct Shapes {
     resources: Vec<Arc<Resources>>,
     resources_ids: Map<Arc<Resources>, ResourcesId>,
+    /// Resources met last, by address: decoders hand out the same allocation again and again.
+    recent: Vec<Option<(Arc<Resources>, ResourcesId)>>,
+    models: Vec<Models<'static>>,
+    models_ids: Map<Models<'static>, ModelsId>,
     placements: Vec<Placement>,
-    placement_ids: Map<(GroupId, Models<'static>), PlacementId>,
-    /// The common case, without models: by group.
-    plain: Map<GroupId, PlacementId>,
-    shapes: Vec<Shape>,
-    shape_ids: Map<(PlacementId, ResourcesId), ShapeId>,
+    placement_ids: Map<(GroupId, ModelsId), PlacementId>,
+    measures: Vec<Measure>,
+    measure_ids: Map<(ModelsId, ResourcesId), u32>,
+    layouts: Map<Box<[KeyId]>, LayoutId>,
 }
 
 /// One pod counts one under `pods` and `count/pods`.
 const ONE: Milli = 1000;
+/// Places for resources met last; a power of two.
+const RECENT: usize = 256;
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Self {
+            resources: Vec::new(),
+            resources_ids: Map::default(),
+            recent: vec![None; RECENT],
+            models: vec![Models::default()],
+            models_ids: [(Models::default(), ModelsId(0))].into_iter().collect(),
+            placements: Vec::new(),
+            placement_ids: Map::default(),
+            measures: Vec::new(),
+            measure_ids: Map::default(),
+            layouts: Map::default(),
+        }
+    }
+}
 
 impl Shapes {
     /// The number of `resources`.
     pub fn resources(&mut self, resources: &Arc<Resources>) -> ResourcesId {
+        // Allocations are 16 bytes apart at least; neighbours get neighbouring places.
+        let place = (Arc::as_ptr(resources) as usize >> 5) % RECENT;
+        let recent = self.recent.get(place).and_then(Option::as_ref);
+        if let Some((_, id)) = recent.filter(|(known, _)| Arc::ptr_eq(known, resources)) {
+            return *id;
+        }
+        let id = self.resources_anew(resources);
+        if let Some(cell) = self.recent.get_mut(place) {
+            *cell = Some((Arc::clone(resources), id));
+        }
+        id
+    }
+
+    fn resources_anew(&mut self, resources: &Arc<Resources>) -> ResourcesId {
         if let Some(id) = self.resources_ids.get(resources) {
             return *id;
         }
@@ -79,19 +111,29 @@ impl Shapes {
 
     /// The number of a group with models.
     pub fn placement(&mut self, group: GroupId, models: &Models<'_>) -> PlacementId {
-        if let Some(id) = self.plain.get(&group).filter(|_| models.is_empty()) {
-            return *id;
-        }
-        let models = models.clone().into_owned();
-        if let Some(id) = self.placement_ids.get(&(group, models.clone())) {
+        let models = self.models(models);
+        if let Some(id) = self.placement_ids.get(&(group, models)) {
             return *id;
         }
         let id = PlacementId(next(self.placements.len()));
-        if models.is_empty() {
-            self.plain.insert(group, id);
-        }
-        self.placement_ids.insert((group, models.clone()), id);
         self.placements.push(Placement { group, models });
+        self.placement_ids.insert((group, models), id);
+        id
+    }
+
+    fn models<'m>(&mut self, models: &Models<'m>) -> ModelsId {
+        if models.is_empty() {
+            return ModelsId(0);
+        }
+        // The table's keys live for ever, so it can be asked for what lives shorter.
+        let ids: &Map<Models<'m>, ModelsId> = &self.models_ids;
+        if let Some(id) = ids.get(models) {
+            return *id;
+        }
+        let id = ModelsId(next(self.models.len()));
+        let owned = models.clone().into_owned();
+        self.models.push(owned.clone());
+        self.models_ids.insert(owned, id);
         id
     }
 
@@ -101,45 +143,43 @@ impl Shapes {
         self.placements.get(placement.0 as usize).map_or(GroupId::NONE, |p| p.group)
     }
 
-    /// The models of a placement.
-    #[must_use]
-    pub fn models(&self, placement: PlacementId) -> Option<&Models<'static>> {
-        self.placements.get(placement.0 as usize).map(|p| &p.models)
-    }
-
-    /// The number of `resources` at `placement`.
+    /// What `resources` at `placement` count for.
     ///
     /// # Errors
     /// [`Overflow`] when the amounts of one key leave 128 bits.
-    pub fn shape(
+    pub fn measure(
         &mut self,
         names: &mut Names,
         placement: PlacementId,
         resources: ResourcesId,
-    ) -> Result<ShapeId, Overflow> {
-        if let Some(id) = self.shape_ids.get(&(placement, resources)) {
-            return Ok(*id);
-        }
-        let shape = self.work_out(names, placement, resources)?;
-        let id = ShapeId(next(self.shapes.len()));
-        self.shapes.push(shape);
-        self.shape_ids.insert((placement, resources), id);
-        Ok(id)
+    ) -> Result<&Measure, Overflow> {
+        let models = self.placements.get(placement.0 as usize).map_or(ModelsId(0), |p| p.models);
+        let id = match self.measure_ids.get(&(models, resources)) {
+            Some(id) => *id,
+            None => self.work_out(names, models, resources)?,
+        };
+        self.measures.get(id as usize).ok_or(Overflow)
+    }
+
+    /// What `resources` at `placement` count for, if that was asked before.
+    #[must_use]
+    pub fn known(&self, placement: PlacementId, resources: ResourcesId) -> Option<&Measure> {
+        let models = self.placements.get(placement.0 as usize)?.models;
+        self.measures.get(*self.measure_ids.get(&(models, resources))? as usize)
     }
 
     fn work_out(
-        &self,
+        &mut self,
         names: &mut Names,
-        placement: PlacementId,
+        models: ModelsId,
         resources: ResourcesId,
-    ) -> Result<Shape, Overflow> {
-        let nothing = Arc::default();
-        let resources = self.resources.get(resources.0 as usize).unwrap_or(&nothing);
-        let none = Models::default();
-        let models = self.models(placement).unwrap_or(&none);
+    ) -> Result<u32, Overflow> {
+        let nothing = (Arc::default(), Models::default());
+        let held = self.resources.get(resources.0 as usize).unwrap_or(&nothing.0);
+        let on = self.models.get(models.0 as usize).unwrap_or(&nothing.1);
         let mut usage = Amounts::default();
         let mut sum = Ok(());
-        usage_keys(resources, models, |key, amount| {
+        usage_keys(held, on, |key, amount| {
             let added = usage.add(names.key(key), amount);
             sum = sum.and(added);
         });
@@ -147,23 +187,17 @@ impl Shapes {
         let mut charge = usage.clone();
         charge.add(names.key("pods"), ONE)?;
         charge.add(names.key("count/pods"), ONE)?;
-        Ok(Shape { group: self.group(placement), usage, charge })
-    }
-
-    /// The shape of `resources` at `placement`, if it was met.
-    #[must_use]
-    pub fn known(&self, placement: PlacementId, resources: ResourcesId) -> Option<&Shape> {
-        self.get(*self.shape_ids.get(&(placement, resources))?)
-    }
-
-    /// A shape that was met.
-    #[must_use]
-    pub fn get(&self, id: ShapeId) -> Option<&Shape> {
-        self.shapes.get(id.0 as usize)
+        let layout = LayoutId(next(self.layouts.len()));
+        let layout =
+            *self.layouts.entry(usage.iter().map(|(key, _)| key).collect()).or_insert(layout);
+        let id = next(self.measures.len());
+        self.measures.push(Measure { layout, usage, charge });
+        self.measure_ids.insert((models, resources), id);
+        Ok(id)
     }
 }
 
-/// The next number of a table; 2³² shapes do not fit in memory.
+/// The next number of a table; 2³² entries do not fit in memory.
 fn next(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -183,12 +217,5 @@ impl Models<'_> {
             memory: self.memory.map(Text::into_owned),
             gpu: self.gpu.map(Text::into_owned),
         }
-    }
-}
-
-impl Shape {
-    /// Usage keys and milli-units, in order of key.
-    pub fn usage(&self) -> impl ExactSizeIterator<Item = (KeyId, Milli)> + '_ {
-        self.usage.iter()
     }
 }

@@ -4,11 +4,12 @@
 //! again as wholes, so that a correction is the new segment minus the old one.
 
 use super::{
-    amounts::Overflow,
+    amounts::{Overflow, product},
     history::History,
     names::KeyId,
     pod::Segment,
     quantity::Milli,
+    shapes::{LayoutId, Measure},
     time::{ORIGIN, Timestamp},
 };
 
@@ -17,24 +18,50 @@ use super::{
 pub struct Sums {
     /// By slot: a group's keys in the order of their first use.
     keys: Vec<KeyId>,
+    /// The layout that the first slots have: its keys need not be looked up.
+    layout: Option<LayoutId>,
     rows: Vec<Row>,
+    /// By slot; shorter where there is nothing to say.
+    doubts: Vec<Doubt>,
     history: Option<Box<History>>,
     account: Option<Box<Account>>,
 }
 
 /// Milli-units × milliseconds, unless said otherwise.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Row {
+struct Row {
     /// Of segments that ended.
     closed: i128,
     /// Milli-units of segments that run.
-    pub running: Milli,
+    running: Milli,
     /// Σ rate × (start − origin) of segments that run.
     started: i128,
+}
+
+/// What is not settled about a key.
+#[derive(Clone, Copy, Debug, Default)]
+struct Doubt {
     /// Σ amount × (latest − earliest) of ends that nobody saw.
+    uncertain: i128,
+    /// Milli-units of segments that ended, of pods that still run or whose stop may be withdrawn.
+    provisional: Milli,
+    /// Milli-units that run at the end of the window, of pods whose final end is known.
+    settled: Milli,
+}
+
+/// Usage under one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The key.
+    pub key: KeyId,
+    /// Milli-units × milliseconds.
+    pub exact: i128,
+    /// Milli-units that run.
+    pub running: Milli,
+    /// A contributing pod still runs, or its stop may be withdrawn.
+    pub provisional: bool,
+    /// Σ amount × (latest − earliest), milli-units × milliseconds.
     pub uncertain: i128,
-    /// Segments of pods that run or whose stop may be withdrawn.
-    pub provisional: u32,
 }
 
 /// What budgets count from.
@@ -45,30 +72,38 @@ struct Account {
     before: Vec<i128>,
 }
 
-/// Whether a segment is added or taken away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
-    /// Added.
-    Plus,
+/// One step from what was believed to what is: a segment that is taken away, one that is added, or one
+/// in place of the other, which holds the same in the same group.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'s> {
     /// Taken away.
-    Minus,
+    pub gone: Option<&'s Segment>,
+    /// Added.
+    pub come: Option<&'s Segment>,
 }
 
-impl Sign {
-    const fn of(self, amount: i128) -> i128 {
-        match self {
-            Self::Plus => amount,
-            Self::Minus => amount.saturating_neg(),
-        }
-    }
-
-    /// The other one.
+impl<'s> Step<'s> {
+    /// The step back.
     #[must_use]
     pub const fn reversed(self) -> Self {
-        match self {
-            Self::Plus => Self::Minus,
-            Self::Minus => Self::Plus,
-        }
+        Self { gone: self.come, come: self.gone }
+    }
+
+    /// The segments with their signs, the one that is taken away first.
+    fn signed(self, amount: Milli) -> impl Iterator<Item = (&'s Segment, Milli)> {
+        let gone = self.gone.map(|segment| (segment, amount.saturating_neg()));
+        gone.into_iter().chain(self.come.map(|segment| (segment, amount)))
+    }
+
+    /// Where the amount that is held changes, with what is held more from there on. A boundary that both
+    /// segments share is none.
+    fn boundaries(self, amount: Milli) -> impl Iterator<Item = (Timestamp, Milli)> + Clone {
+        let less = amount.saturating_neg();
+        let ends = |s: Option<&Segment>| (s.map(|s| s.from), s.and_then(|s| s.to));
+        let ((gone_from, gone_to), (come_from, come_to)) = (ends(self.gone), ends(self.come));
+        let from = (gone_from != come_from).then_some([(gone_from, less), (come_from, amount)]);
+        let to = (gone_to != come_to).then_some([(gone_to, amount), (come_to, less)]);
+        from.into_iter().chain(to).flatten().filter_map(|(at, amount)| Some((at?, amount)))
     }
 }
 
@@ -83,10 +118,10 @@ impl Sums {
     #[must_use]
     pub fn emptied(&self) -> Self {
         let rows = vec![Row::default(); self.keys.len()];
-        Self { keys: self.keys.clone(), rows, history: None, account: None }
+        Self { keys: self.keys.clone(), layout: self.layout, rows, ..Self::default() }
     }
 
-    /// The place of `key` in this group's rows.
+    /// The place of `key` in this group's rows, which it has from now on.
     pub fn slot(&mut self, key: KeyId) -> usize {
         if let Some(slot) = self.known_slot(key) {
             return slot;
@@ -102,21 +137,25 @@ impl Sums {
         self.keys.iter().position(|k| *k == key)
     }
 
-    /// Adds a segment that holds `amounts` (slots and milli-units), or takes it away.
+    /// Takes a step; its segments hold `measure`.
     ///
     /// # Errors
     /// [`Overflow`]; nothing is changed.
-    pub fn apply(
-        &mut self,
-        sign: Sign,
-        segment: &Segment,
-        amounts: &[(usize, Milli)],
-    ) -> Result<(), Overflow> {
-        for (done, (slot, amount)) in amounts.iter().enumerate() {
-            if let Err(overflow) = self.apply_one(sign, segment, *slot, *amount) {
-                for (slot, amount) in amounts.iter().take(done) {
-                    // Undoing restores sums that were in range.
-                    let _ = self.apply_one(sign.reversed(), segment, *slot, *amount);
+    pub fn apply(&mut self, step: Step<'_>, measure: &Measure) -> Result<(), Overflow> {
+        if self.layout.is_none() && self.keys.is_empty() {
+            for (key, _) in measure.usage.iter() {
+                self.slot(key);
+            }
+            self.layout = Some(measure.layout);
+        }
+        let aligned = self.layout == Some(measure.layout);
+        for (i, (key, amount)) in measure.usage.iter().enumerate() {
+            let slot = if aligned { i } else { self.slot(key) };
+            if let Err(overflow) = self.apply_one(step, slot, amount) {
+                for (key, amount) in measure.usage.iter().take(i) {
+                    let slot = self.slot(key);
+                    // Stepping back restores sums that were in range.
+                    let _ = self.apply_one(step.reversed(), slot, amount);
                 }
                 return Err(overflow);
             }
@@ -124,27 +163,27 @@ impl Sums {
         Ok(())
     }
 
-    fn apply_one(
-        &mut self,
-        sign: Sign,
-        segment: &Segment,
-        slot: usize,
-        amount: Milli,
-    ) -> Result<(), Overflow> {
+    fn apply_one(&mut self, step: Step<'_>, slot: usize, amount: Milli) -> Result<(), Overflow> {
         let Some(row) = self.rows.get(slot) else { return Ok(()) };
-        let signed = sign.of(amount);
-        let next = row.with(sign, segment, signed).ok_or(Overflow)?;
-        let before = self.before_account(segment, slot, signed)?;
+        let next = step.signed(amount).try_fold(*row, |row, (s, signed)| row.with(s, signed));
+        let next = next.ok_or(Overflow)?;
+        let doubt = self.doubt(step, slot, amount)?;
+        let before = self.before_account(step, slot, amount)?;
         if let Some(history) = &mut self.history {
-            let less = signed.saturating_neg();
-            history.boundary(slot, segment.from, signed)?;
-            let end = segment.to.map_or(Ok(()), |to| history.boundary(slot, to, less));
-            end.inspect_err(|_| {
-                let _ = history.boundary(slot, segment.from, less);
-            })?;
+            let boundaries = step.boundaries(amount);
+            for (done, (at, more)) in boundaries.clone().enumerate() {
+                history.boundary(slot, at, more).inspect_err(|_| {
+                    for (at, more) in boundaries.clone().take(done) {
+                        let _ = history.boundary(slot, at, more.saturating_neg());
+                    }
+                })?;
+            }
         }
         if let (Some(account), Some(before)) = (&mut self.account, before) {
-            account.set(slot, before);
+            put(&mut account.before, slot, before);
+        }
+        if let Some(doubt) = doubt {
+            put(&mut self.doubts, slot, doubt);
         }
         if let Some(row) = self.rows.get_mut(slot) {
             *row = next;
@@ -152,19 +191,34 @@ impl Sums {
         Ok(())
     }
 
-    /// What the account's opening leaves out under `slot` once `segment` is applied, if that changes.
+    /// What is doubtful under `slot` after `step`, if that changes.
+    fn doubt(&self, step: Step<'_>, slot: usize, amount: Milli) -> Result<Option<Doubt>, Overflow> {
+        let segments = || [step.gone, step.come].into_iter().flatten();
+        if segments().all(Segment::is_plain) {
+            return Ok(None);
+        }
+        let doubt = self.doubts.get(slot).copied().unwrap_or_default();
+        let next = step.signed(amount).try_fold(doubt, |doubt, (s, signed)| doubt.with(s, signed));
+        next.map(Some).ok_or(Overflow)
+    }
+
+    /// What the account's opening leaves out under `slot` after `step`, if that changes.
     fn before_account(
         &self,
-        segment: &Segment,
+        step: Step<'_>,
         slot: usize,
-        signed: Milli,
+        amount: Milli,
     ) -> Result<Option<i128>, Overflow> {
-        let Some(account) = self.account.as_ref().filter(|a| segment.from < a.opened) else {
+        let Some(account) = &self.account else { return Ok(None) };
+        let early = |segment: &&Segment| segment.from < account.opened;
+        if !step.gone.iter().chain(&step.come).any(early) {
             return Ok(None);
-        };
-        let to = segment.to.map_or(account.opened, |to| to.min(account.opened));
-        let time = i128::from(to.since(segment.from));
-        let sum = signed.checked_mul(time).and_then(|s| account.before(slot).checked_add(s));
+        }
+        let mut sum = Some(account.before(slot));
+        for (segment, signed) in step.signed(amount).filter(|(s, _)| early(s)) {
+            let to = segment.to.map_or(account.opened, |to| to.min(account.opened));
+            sum = product(signed, to.since(segment.from)).and_then(|a| sum?.checked_add(a));
+        }
         sum.map(Some).ok_or(Overflow)
     }
 
@@ -183,7 +237,7 @@ impl Sums {
             history.adjust(slot, at, exact)?;
         }
         if let (Some(account), Some(before)) = (&mut self.account, before) {
-            account.set(slot, before);
+            put(&mut account.before, slot, before);
         }
         if let Some(row) = self.rows.get_mut(slot) {
             row.closed = closed;
@@ -196,11 +250,16 @@ impl Sums {
     /// # Errors
     /// [`Overflow`]; `self` is then of no use.
     pub fn absorb(&mut self, other: &Self) -> Result<(), Overflow> {
-        for (_, key, row) in other.rows() {
-            let slot = self.slot(key);
-            let Some(own) = self.rows.get_mut(slot) else { continue };
-            own.closed = own.closed.checked_add(row.closed).ok_or(Overflow)?;
-            own.uncertain = own.uncertain.checked_add(row.uncertain).ok_or(Overflow)?;
+        for (theirs, key) in other.keys.iter().enumerate() {
+            let slot = self.slot(*key);
+            let closed = other.rows.get(theirs).map_or(0, |row| row.closed);
+            if let Some(row) = self.rows.get_mut(slot) {
+                row.closed = row.closed.checked_add(closed).ok_or(Overflow)?;
+            }
+            let uncertain = other.doubts.get(theirs).map_or(0, |doubt| doubt.uncertain);
+            let mut doubt = self.doubts.get(slot).copied().unwrap_or_default();
+            doubt.uncertain = doubt.uncertain.checked_add(uncertain).ok_or(Overflow)?;
+            put(&mut self.doubts, slot, doubt);
         }
         Ok(())
     }
@@ -235,20 +294,34 @@ impl Sums {
     /// [`Overflow`] when what still runs has grown out of 128 bits by then.
     pub fn usage(&self, slot: usize, at: Timestamp) -> Result<i128, Overflow> {
         let Some(row) = self.rows.get(slot) else { return Ok(0) };
-        let grown = row.running.checked_mul(i128::from(at.since(ORIGIN)));
-        let open = grown.and_then(|g| g.checked_sub(row.started));
+        let open = product(row.running, at.since(ORIGIN)).and_then(|g| g.checked_sub(row.started));
         open.and_then(|o| o.checked_add(row.closed)).ok_or(Overflow)
     }
 
-    /// Slots, keys and rows.
-    pub fn rows(&self) -> impl Iterator<Item = (usize, KeyId, &Row)> {
-        self.keys.iter().zip(&self.rows).enumerate().map(|(slot, (key, row))| (slot, *key, row))
+    /// Milli-units that run under `slot`.
+    #[must_use]
+    pub fn running(&self, slot: usize) -> Milli {
+        self.rows.get(slot).map_or(0, |row| row.running)
     }
 
-    /// The row of `slot`.
+    /// The key of `slot`.
     #[must_use]
-    pub fn row(&self, slot: usize) -> Option<&Row> {
-        self.rows.get(slot)
+    pub fn key(&self, slot: usize) -> Option<KeyId> {
+        self.keys.get(slot).copied()
+    }
+
+    /// Every key with what was used under it up to `at`, which is not before the newest boundary.
+    ///
+    /// # Errors
+    /// [`Overflow`], of that key.
+    pub fn lines(&self, at: Timestamp) -> impl Iterator<Item = Result<Line, Overflow>> {
+        self.keys.iter().enumerate().map(move |(slot, key)| {
+            let doubt = self.doubts.get(slot).copied().unwrap_or_default();
+            let running = self.running(slot);
+            let provisional = doubt.provisional != 0 || running != doubt.settled;
+            let exact = self.usage(slot, at)?;
+            Ok(Line { key: *key, exact, running, provisional, uncertain: doubt.uncertain })
+        })
     }
 
     /// Hourly differences, if they are kept.
@@ -262,42 +335,56 @@ impl Account {
     fn before(&self, slot: usize) -> i128 {
         self.before.get(slot).copied().unwrap_or(0)
     }
-
-    fn set(&mut self, slot: usize, before: i128) {
-        if self.before.len() <= slot {
-            self.before.resize(slot.saturating_add(1), 0);
-        }
-        if let Some(cell) = self.before.get_mut(slot) {
-            *cell = before;
-        }
-    }
 }
 
 impl Row {
     /// The row with a segment of `signed` milli-units applied.
-    fn with(&self, sign: Sign, segment: &Segment, signed: Milli) -> Option<Self> {
-        let mut next = *self;
+    fn with(self, segment: &Segment, signed: Milli) -> Option<Self> {
+        let mut next = self;
         match segment.to {
             Some(to) => {
-                let amount = signed.checked_mul(i128::from(to.since(segment.from)))?;
+                let amount = product(signed, to.since(segment.from))?;
                 next.closed = next.closed.checked_add(amount)?;
             }
             None => {
-                let start = signed.checked_mul(i128::from(segment.from.since(ORIGIN)))?;
+                let start = product(signed, segment.from.since(ORIGIN))?;
                 next.started = next.started.checked_add(start)?;
                 next.running = next.running.checked_add(signed)?;
             }
         }
-        if let Some(doubt) = segment.uncertain {
-            let amount = signed.checked_mul(i128::from(doubt.to.since(doubt.from)))?;
-            next.uncertain = next.uncertain.checked_add(amount)?;
-        }
-        if segment.provisional {
-            next.provisional = match sign {
-                Sign::Plus => next.provisional.checked_add(1)?,
-                Sign::Minus => next.provisional.checked_sub(1)?,
-            };
-        }
         Some(next)
+    }
+}
+
+impl Doubt {
+    /// The doubt with a segment of `signed` milli-units applied.
+    fn with(mut self, segment: &Segment, signed: Milli) -> Option<Self> {
+        if let Some(period) = segment.uncertain {
+            let amount = product(signed, period.to.since(period.from))?;
+            self.uncertain = self.uncertain.checked_add(amount)?;
+        }
+        match (segment.to.is_some(), segment.provisional) {
+            (true, true) => self.provisional = self.provisional.checked_add(signed)?,
+            (false, false) => self.settled = self.settled.checked_add(signed)?,
+            _ => {}
+        }
+        Some(self)
+    }
+}
+
+impl Segment {
+    /// It runs and may go on, or it ended for good: nothing about it is doubtful.
+    fn is_plain(&self) -> bool {
+        self.uncertain.is_none() && self.provisional == self.to.is_none()
+    }
+}
+
+/// Sets the cell of `slot` in a table that is as long as it must be.
+fn put<T: Clone + Default>(table: &mut Vec<T>, slot: usize, value: T) {
+    if table.len() <= slot {
+        table.resize(slot.saturating_add(1), T::default());
+    }
+    if let Some(cell) = table.get_mut(slot) {
+        *cell = value;
     }
 }

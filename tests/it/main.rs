@@ -2,10 +2,10 @@
 // Helpers of tests fail like tests do; clippy's own exception covers `#[test]` functions only.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod file_log;
 mod golden_pods;
 mod histories;
 mod oracle;
-mod file_log;
 mod recordings;
 mod schemas;
 mod shared;

@@ -3,16 +3,16 @@
 //! Sums answer for instants not before the newest boundary; for anything earlier the rows of pods are
 //! counted again, cut off at that instant.
 
-use super::{Meter, Sums, Window};
+use super::{Meter, Sums, Window, sums_of};
 use crate::domain::{
-    amounts::Overflow,
+    amounts::{Overflow, product},
     event::Period,
     history::Unit,
     names::{GroupId, KeyId},
     pod::{Pod, Segment},
     quantity::Milli,
-    shapes::Shape,
-    sums::Sign,
+    shapes::Measure,
+    sums::{Line, Step},
     time::{HOUR_MS, Timestamp},
 };
 use std::borrow::Cow;
@@ -33,44 +33,19 @@ pub enum Unanswerable {
     Overflow(#[from] Overflow),
 }
 
-/// Usage of one group under one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// The group.
-    pub group: GroupId,
-    /// The key.
-    pub key: KeyId,
-    /// Milli-units × milliseconds.
-    pub exact: i128,
-    /// Milli-units that run.
-    pub running: Milli,
-    /// A contributing pod still runs, or its stop may be withdrawn.
-    pub provisional: bool,
-    /// Σ amount × (latest − earliest), milli-units × milliseconds.
-    pub uncertain: i128,
-}
-
 impl Meter {
     /// Usage of every group under every key that was used, up to `at`, by the best knowledge now.
     ///
     /// # Errors
     /// [`Unanswerable`].
-    pub fn usage(&self, at: Timestamp) -> Result<Vec<Line>, Unanswerable> {
+    pub fn usage(&self, at: Timestamp) -> Result<Vec<(GroupId, Line)>, Unanswerable> {
         let mut lines = Vec::new();
         for (i, sums) in self.sums_at(at)?.iter().enumerate() {
             let group = GroupId(u32::try_from(i).unwrap_or(u32::MAX));
-            for (slot, key, row) in sums.rows() {
-                let exact = sums.usage(slot, self.clamped(at))?;
-                let line = Line {
-                    group,
-                    key,
-                    exact,
-                    running: row.running,
-                    provisional: row.provisional > 0,
-                    uncertain: row.uncertain,
-                };
-                if exact != 0 || row.running != 0 || row.uncertain != 0 {
-                    lines.push(line);
+            for line in sums.lines(self.clamped(at)) {
+                let line = line?;
+                if line.exact != 0 || line.running != 0 || line.uncertain != 0 {
+                    lines.push((group, line));
                 }
             }
         }
@@ -87,14 +62,14 @@ impl Meter {
     pub fn each_segment<'m>(
         &'m self,
         at: Timestamp,
-        mut each: impl FnMut(&'m Pod, &'m Shape, Segment),
+        mut each: impl FnMut(&'m Pod, GroupId, &'m Measure, Segment),
     ) {
         let window = Window { to: Some(self.clamped(at)), ..self.window };
         for pod in self.pods.iter().flatten() {
             pod.segments(self.basis, |segment| {
-                let shape = self.shapes.known(segment.placement, segment.held);
-                if let (Some(cut), Some(shape)) = (window.cut(segment), shape) {
-                    each(pod, shape, cut);
+                let measure = self.shapes.known(segment.placement, segment.held);
+                if let (Some(cut), Some(measure)) = (window.cut(segment), measure) {
+                    each(pod, self.shapes.group(segment.placement), measure, cut);
                 }
             });
         }
@@ -131,16 +106,10 @@ impl Meter {
             return Err(Unanswerable::Forgotten { until });
         }
         let mut groups: Vec<Sums> = self.groups.iter().map(Sums::emptied).collect();
-        let mut add = |shape: &Shape, segment: &Segment| {
-            let Some(sums) = groups.get_mut(shape.group.index()) else { return Ok(()) };
-            let slots = |(key, amount)| sums.known_slot(key).map(|slot| (slot, amount));
-            let amounts: Vec<_> = shape.usage().filter_map(slots).collect();
-            sums.apply(Sign::Plus, segment, &amounts)
-        };
         let mut result = Ok(());
-        self.each_segment(at, |_, shape, segment| {
-            if result.is_ok() {
-                result = add(shape, &segment);
+        self.each_segment(at, |_, group, measure, segment| {
+            if let (Ok(()), Some(sums)) = (result, groups.get_mut(group.index())) {
+                result = sums.apply(Step { gone: None, come: Some(&segment) }, measure);
             }
         });
         result?;
@@ -162,7 +131,7 @@ impl Meter {
     /// [`Unanswerable`]; nothing is changed.
     pub fn open_account(&mut self, group: GroupId, opened: Timestamp) -> Result<(), Unanswerable> {
         let before = self.sums_at(opened)?.get(group.index()).cloned().unwrap_or_default();
-        if let Some(sums) = self.group(group) {
+        if let Some(sums) = sums_of(&mut self.groups, group, self.history) {
             sums.open_account(opened, &before)?;
         }
         Ok(())
@@ -226,16 +195,14 @@ impl Meter {
         if let Some(until) = self.forgotten_until.filter(|until| part.from < *until) {
             return Err(Unanswerable::Forgotten { until });
         }
-        let key =
-            self.groups.get(group.index()).and_then(|s| s.rows().nth(slot)).map(|(_, key, _)| key);
+        let key = self.groups.get(group.index()).and_then(|sums| sums.key(slot));
         let mut sum = Some(0_i128);
-        self.each_segment(part.to, |_, shape, segment| {
-            if shape.group == group {
+        self.each_segment(part.to, |_, of, measure, segment| {
+            if of == group {
                 let from = segment.from.max(part.from);
                 let to = segment.to.unwrap_or(part.to).min(part.to);
-                let amount = key.map_or(0, |key| shape.usage.get(key));
-                let time = i128::from(to.since(from).max(0));
-                sum = amount.checked_mul(time).and_then(|a| sum?.checked_add(a));
+                let amount = key.map_or(0, |key| measure.usage.get(key));
+                sum = product(amount, to.since(from).max(0)).and_then(|a| sum?.checked_add(a));
             }
         });
         let adjusted = self.adjusted.iter().filter(|a| a.group == group && Some(a.key) == key);
@@ -249,7 +216,6 @@ impl Meter {
     #[must_use]
     pub fn rate(&self, group: GroupId, key: KeyId) -> Milli {
         let sums = self.groups.get(group.index());
-        let row = sums.and_then(|s| s.row(s.known_slot(key)?));
-        row.map_or(0, |row| row.running)
+        sums.and_then(|s| Some(s.running(s.known_slot(key)?))).unwrap_or(0)
     }
 }
