@@ -108,10 +108,10 @@ impl Fold {
     pub(crate) fn sum_over_pods(&self, at: i64) -> BTreeMap<(String, String), i128> {
         let names = self.ledger.names();
         let mut sums = BTreeMap::new();
-        self.ledger.meter().each_segment(instant(at), |_, shape, segment| {
+        self.ledger.meter().each_segment(instant(at), |_, group, measure, segment| {
             let millis = segment.to.map_or(at, Timestamp::millis) - segment.from.millis();
-            for (key, milli) in shape.usage() {
-                let group = names.group_name(shape.group).to_owned();
+            for (key, milli) in measure.usage.iter() {
+                let group = names.group_name(group).to_owned();
                 let row = (group, names.key_name(key).to_owned());
                 *sums.entry(row).or_insert(0) += milli * i128::from(millis);
             }
