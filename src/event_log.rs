@@ -12,6 +12,7 @@
 //! knows what an event means beyond whether it is a decision.
 
 pub mod any;
+pub mod bulk;
 pub mod chain;
 pub mod codec;
 pub mod conformance;
@@ -193,7 +194,7 @@ pub enum ReadError {
         reached: Position,
     },
     /// A line is no event, or not the one that was written.
-    #[error("{}, line {line} (position {position}): {why}", path.display())]
+    #[error("{}, line {line}: {why}", path.display())]
     Line {
         /// The file.
         path: PathBuf,

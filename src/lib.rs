@@ -12,3 +12,4 @@ pub mod import;
 pub mod k8s;
 #[cfg(feature = "cli")]
 pub mod observe;
+pub mod input;

@@ -16,7 +16,7 @@ mod scan;
 
 pub use decode::{Decoded, Decoder, decode};
 pub use encode::{EncodeError, NewEvent};
-pub use scan::{Scanned, scan};
+pub use scan::{Scanned, scan, scan_text};
 
 /// The longest line that is written or read: 16 MiB, thirty times the largest batch (512 KiB).
 pub const MAX_LINE_BYTES: usize = 16 << 20;

@@ -23,6 +23,7 @@ use crate::domain::{event::Position, merkle::Hash};
 use committer::{Committer, Request};
 pub use reader::FileReader;
 pub use recover::Torn;
+pub(super) use recover::base;
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Read, Write},

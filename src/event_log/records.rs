@@ -43,6 +43,12 @@ impl Records {
         self.ends.is_empty()
     }
 
+    /// Bytes of all lines with their line breaks.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Position and line of each, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Position, &[u8])> {
         let mut start = 0;
@@ -73,6 +79,11 @@ impl Records {
         self.ends.truncate(count);
         let others = self.bytes.split_off(cut);
         (self, others)
+    }
+
+    /// The lines, and where each of them ends, its line break included.
+    pub(super) fn into_parts(self) -> (Vec<u8>, Vec<usize>) {
+        (self.bytes, self.ends)
     }
 
     /// Gives back the buffer, to be filled again.

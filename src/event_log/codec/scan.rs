@@ -46,7 +46,18 @@ pub fn scan(line: &[u8]) -> Result<Scanned<'_>, DecodeError> {
     }
     let text = std::str::from_utf8(line)
         .map_err(|error| DecodeError::NotUtf8 { at: error.valid_up_to() })?;
-    canonical(text).map_or_else(|| general(text), Ok)
+    scan_text(text)
+}
+
+/// As [`scan`], of a line that is known to be UTF-8.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_text(line: &str) -> Result<Scanned<'_>, DecodeError> {
+    if line.len() > MAX_LINE_BYTES {
+        return Err(DecodeError::TooLong { bytes: line.len() });
+    }
+    canonical(line).map_or_else(|| general(line), Ok)
 }
 
 impl Scanned<'_> {

@@ -64,7 +64,7 @@ pub(super) fn recover(dir: &Path) -> Result<Recovered, OpenError> {
             }
             check_root(dir, &roots, &chain, &mut due)?;
         }
-        reader.recycle(records);
+        reader.recycle(records.into_bytes());
     }
     let (found, recorded) = (reader.next_position().saturating_sub(1), roots.last_position());
     if found < recorded.max(start.position) {
@@ -107,7 +107,7 @@ fn check_root(
 }
 
 /// What a log begins with: nothing, or the log that its first record continues.
-fn base(dir: &Path) -> Result<Head, OpenError> {
+pub(in crate::event_log) fn base(dir: &Path) -> Result<Head, OpenError> {
     let first = segments::list(dir)?.first().copied().unwrap_or(1);
     let Some(position) = first.checked_sub(1).filter(|base| *base > 0) else {
         return Ok(Head::default());

@@ -126,8 +126,8 @@ impl SegmentReader {
     }
 
     /// Takes a buffer back, to spare the allocator the next megabyte.
-    pub fn recycle(&mut self, records: Records) {
-        self.spare = records.into_bytes();
+    pub fn recycle(&mut self, spare: Vec<u8>) {
+        self.spare = spare;
     }
 
     /// Position of the next line.

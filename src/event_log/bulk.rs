@@ -1,0 +1,197 @@
+//! Reads many events fast, on two threads: one reads, splits, scans and proves, the caller decodes and applies.
+//!
+//! ```text
+//!  thread A: bytes ─▶ lines ─▶ attributes ─▶ leaf = recorded? ─▶ tree ─▶ roots      │ bounded queue
+//!  caller:   Batch ─▶ decode ─▶ apply                                      ◀────────┘ of 1 MiB batches
+//! ```
+//!
+//! A log's records are proved on the way, whoever reads them; loose lines (a file, a pipe) carry positions of
+//! another log or none, and are numbered by line. Memory is a few batches, or a few times the longest line.
+
+mod batch;
+mod lines;
+
+use super::{
+    LineError, ReadError,
+    chain::Chain,
+    file::{OpenError, base, roots::Roots, segments::SegmentReader},
+    records::Records,
+};
+use crate::domain::{
+    event::Position,
+    merkle::{Frontier, Hash},
+};
+pub use batch::Batch;
+use lines::LineReader;
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+    sync::mpsc::{self, Receiver, SyncSender},
+};
+
+/// Where events are read from.
+pub enum Source<'a> {
+    /// A file log.
+    Log {
+        /// The folder.
+        dir: &'a Path,
+        /// Nothing behind this position is read; [`Position::MAX`] for everything.
+        limit: Position,
+    },
+    /// Lines from anywhere else; see [`crate::input`].
+    Lines {
+        /// What to call it in errors.
+        name: &'a Path,
+        /// The bytes.
+        input: Box<dyn Read + Send>,
+    },
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Lines, also those that are no events.
+    pub lines: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Of a log: the tree of all its records up to the last that was read.
+    pub tree: Option<Frontier>,
+    /// Bytes of the half line at the end of a log, which does not count.
+    pub torn_bytes: usize,
+}
+
+/// Batches that may wait: A may run ahead of the caller by a few, so that neither waits for the other's hiccups.
+const QUEUE: usize = 4;
+
+/// Reads everything and hands it to `each` in order.
+///
+/// # Errors
+/// [`OpenError`] for what cannot be read or is not what was written, or the error of `each`, which ends the
+/// reading. Loose lines that are no events are no error: the batch has the reason.
+pub fn read<E: From<OpenError>>(
+    source: Source<'_>,
+    mut each: impl FnMut(&Batch) -> Result<(), E>,
+) -> Result<Summary, E> {
+    let (filled, batches) = mpsc::sync_channel(QUEUE);
+    let (empty, spares) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let producer = scope.spawn(move || match source {
+            Source::Log { dir, limit } => read_log(dir, limit, &filled, &spares),
+            Source::Lines { name, input } => read_lines(name, input, &filled, &spares),
+        });
+        // Owned here: when `each` fails it is dropped, and the producer stops at its next batch.
+        let batches: Receiver<Batch> = batches;
+        for batch in batches {
+            each(&batch)?;
+            // A producer that has ended wants no more buffers.
+            let _ = empty.send(batch.into_bytes());
+        }
+        producer.join().unwrap_or_else(|_| Err(panicked())).map_err(E::from)
+    })
+}
+
+fn panicked() -> OpenError {
+    let source = std::io::Error::other("the reading thread panicked");
+    OpenError::Io { path: PathBuf::new(), source }
+}
+
+/// Reads a log and proves every record.
+fn read_log(
+    dir: &Path,
+    limit: Position,
+    filled: &SyncSender<Batch>,
+    spares: &Receiver<Vec<u8>>,
+) -> Result<Summary, OpenError> {
+    let roots = Roots::read(dir)?;
+    let base = base(dir)?;
+    let mut reader = SegmentReader::open(dir, base.position.saturating_add(1))?;
+    let mut proof = Proof { dir, roots: roots.entries(), chain: Chain::resume(base.frontier) };
+    let mut summary = Summary::default();
+    while let Some(records) = reader.next(limit)? {
+        let place = |position, why| {
+            let (path, line) = reader.place(position);
+            ReadError::Line { path, line, position, why }
+        };
+        summary.count(&records);
+        let mut batch = Batch::new(records);
+        batch.prove(&mut proof).map_err(|failed| match failed {
+            Failed::Line(position, why) => place(position, why).into(),
+            Failed::Root(error) => error,
+        })?;
+        if filled.send(batch).is_err() {
+            return Ok(summary);
+        }
+        spares.try_iter().for_each(|spare| reader.recycle(spare));
+    }
+    let found = proof.chain.tree().position();
+    let recorded = roots.last_position().min(limit);
+    if found < recorded {
+        return Err(OpenError::Truncated { path: dir.to_owned(), recorded, found });
+    }
+    summary.torn_bytes = reader.torn_bytes();
+    summary.tree = Some(proof.chain.tree().clone());
+    Ok(summary)
+}
+
+/// Reads loose lines.
+fn read_lines(
+    name: &Path,
+    input: Box<dyn Read + Send>,
+    filled: &SyncSender<Batch>,
+    spares: &Receiver<Vec<u8>>,
+) -> Result<Summary, OpenError> {
+    let mut reader = LineReader::new(name, input);
+    let mut summary = Summary::default();
+    while let Some(records) = reader.next()? {
+        summary.count(&records);
+        let mut batch = Batch::new(records);
+        batch.scan();
+        if filled.send(batch).is_err() {
+            return Ok(summary);
+        }
+        spares.try_iter().for_each(|spare| reader.recycle(spare));
+    }
+    Ok(summary)
+}
+
+impl Summary {
+    fn count(&mut self, records: &Records) {
+        self.lines = self.lines.saturating_add(records.len() as u64);
+        self.bytes = self.bytes.saturating_add(records.bytes() as u64);
+    }
+}
+
+/// The tree so far, and the recorded roots that are still ahead.
+struct Proof<'a> {
+    dir: &'a Path,
+    roots: &'a [(Position, Hash)],
+    chain: Chain,
+}
+
+/// What a proof found.
+enum Failed {
+    /// The record at this position.
+    Line(Position, LineError),
+    /// A root.
+    Root(OpenError),
+}
+
+impl Proof<'_> {
+    /// Compares with the line of `roots` at `position`, if there is one.
+    fn check_root(&mut self, position: Position) -> Result<(), Failed> {
+        let Some(((at, recorded), rest)) = self.roots.split_first() else { return Ok(()) };
+        if *at > position {
+            return Ok(());
+        }
+        self.roots = rest;
+        let computed = self.chain.tree().root();
+        if *recorded == computed {
+            return Ok(());
+        }
+        let path = self.dir.join(super::file::roots::ROOTS_FILE);
+        Err(Failed::Root(OpenError::RootDiffers { path, position, recorded: *recorded, computed }))
+    }
+}
+
+#[cfg(test)]
+mod tests;
