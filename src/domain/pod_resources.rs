@@ -144,21 +144,24 @@ impl Pod {
             (Resources::default(), Resources::default(), Resources::default());
         for container in &self.containers {
             let amount = amounts(container);
-            let mut phase = sidecars.clone();
-            match container.kind {
-                ContainerKind::App => {
-                    add_both(&mut total, &amount)?;
-                    continue;
-                }
-                ContainerKind::Sidecar => {
-                    add_both(&mut total, &amount)?;
-                    add_both(&mut sidecars, &amount)?;
-                    phase.clone_from(&sidecars);
-                }
-                ContainerKind::Init => add_both(&mut phase, &amount)?,
+            if container.kind != ContainerKind::Init {
+                add_both(&mut total, &amount)?;
             }
-            raise(&mut peak.requests, &phase.requests);
-            raise(&mut peak.limits, &phase.limits);
+            if container.kind == ContainerKind::Sidecar {
+                add_both(&mut sidecars, &amount)?;
+                raise(&mut peak.requests, &named_in(&amount.requests, &sidecars.requests));
+                raise(&mut peak.limits, &named_in(&amount.limits, &sidecars.limits));
+            }
+            if container.kind == ContainerKind::Init {
+                // What this one does not name was at its peak when the sidecars grew last.
+                let mut phase = Resources {
+                    requests: named_in(&amount.requests, &sidecars.requests),
+                    limits: named_in(&amount.limits, &sidecars.limits),
+                };
+                add_both(&mut phase, &amount)?;
+                raise(&mut peak.requests, &phase.requests);
+                raise(&mut peak.limits, &phase.limits);
+            }
         }
         raise(&mut total.requests, &peak.requests);
         raise(&mut total.limits, &peak.limits);
@@ -229,6 +232,11 @@ fn fill<'n>(list: &mut ResourceList, entries: impl Iterator<Item = (&'n str, Qua
             list.set(name, quantity);
         }
     }
+}
+
+/// The entries of `list` that `names` has too.
+fn named_in(names: &ResourceList, list: &ResourceList) -> ResourceList {
+    names.iter().filter_map(|(name, _)| Some((name, list.get(name)?))).collect()
 }
 
 /// Per name the larger of both.

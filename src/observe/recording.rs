@@ -8,6 +8,8 @@ mod envelope;
 mod events;
 pub mod objects;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 pub use events::Recording;
 

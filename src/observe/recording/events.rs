@@ -13,7 +13,7 @@ use crate::{
         time::Timestamp,
     },
     observe::{
-        owners::Assignment,
+        owners::{Assignment, Owners},
         pods::{Fact, State, Stop, Surroundings, What},
     },
 };
@@ -67,7 +67,30 @@ struct Around {
     keeps_status_writes: bool,
     /// In order of version.
     api_times: Vec<(u64, Timestamp)>,
+    /// Beside it: the newest instant up to there.
+    reached: Vec<Timestamp>,
     newest: Timestamp,
+}
+
+impl Around {
+    fn of(mut api_times: Vec<(u64, Timestamp)>, newest: Timestamp, keeps: bool) -> Self {
+        api_times.sort_unstable();
+        let mut reached = Vec::with_capacity(api_times.len());
+        let mut newest_yet = Timestamp::MIN;
+        for (_, time) in &api_times {
+            newest_yet = newest_yet.max(*time);
+            reached.push(newest_yet);
+        }
+        Self { keeps_status_writes: keeps, api_times, reached, newest }
+    }
+
+    /// When `version` was written at the earliest: versions are in order of time, and 1.20 leaves the old instant on
+    /// an object whose label only changed its value.
+    fn written(&self, version: u64) -> Timestamp {
+        let after = self.api_times.partition_point(|(v, _)| *v <= version);
+        let last = after.checked_sub(1).and_then(|i| self.reached.get(i));
+        last.copied().unwrap_or_default()
+    }
 }
 
 impl Surroundings for Around {
@@ -84,18 +107,15 @@ impl Surroundings for Around {
 
 impl Recording {
     pub(super) fn of(recorder: Recorder) -> Self {
-        let Recorder { source, pods, owners, mut api_times, newest, notes, quarantined, .. } =
-            recorder;
-        let keeps_status_writes = recorder.keeps_status_writes;
-        api_times.sort_unstable();
-        let around =
-            Around { keeps_status_writes, api_times, newest: newest.unwrap_or(Timestamp::MIN) };
+        let Recorder { source, pods, owners, api_times, newest, notes, quarantined, .. } = recorder;
+        let keeps = recorder.keeps_status_writes;
+        let around = Around::of(api_times, newest.unwrap_or_default(), keeps);
         let mut kept: Vec<Kept> = pods.into_values().collect();
         kept.sort_unstable_by(|a, b| a.uid.cmp(&b.uid));
         let mut recording =
             Self { newest, quarantined, notes, source, pods: Vec::new(), entries: Vec::new() };
         for pod in kept {
-            let moves = recording.assignments(&owners, &pod);
+            let moves = recording.assignments(&owners, &pod, &around);
             recording.add(pod, &moves, &around);
         }
         recording.entries.sort_by_key(|e| (e.time, e.what.rank(), e.pod));
@@ -117,8 +137,9 @@ impl Recording {
     /// What the pod counted under from its first version on, and each change until its end.
     fn assignments(
         &mut self,
-        owners: &crate::observe::owners::Owners,
+        owners: &Owners,
         pod: &Kept,
+        around: &Around,
     ) -> Vec<(u64, Timestamp, Arc<Assignment>)> {
         let Some(first) = pod.history.sightings().first() else { return Vec::new() };
         let at = |version| owners.assignment(&pod.declared, &pod.namespace, version);
@@ -133,7 +154,11 @@ impl Recording {
                 && next.models == current.models;
             if !same {
                 current = Arc::new(next);
-                assignments.push((version, time, Arc::clone(&current)));
+                assignments.push((
+                    version,
+                    time.max(around.written(version)),
+                    Arc::clone(&current),
+                ));
             }
         }
         assignments
@@ -187,6 +212,10 @@ impl Recording {
         for (_, time, assignment) in assignments.iter().skip(1) {
             if self.entries.len() >= MAX_FACTS {
                 self.quarantined = self.quarantined.saturating_add(1);
+                let (namespace, name) = (&pod.namespace, &pod.name);
+                self.note(format!(
+                    "Pod {namespace}/{name}: no room for its move at {time}; record a shorter time"
+                ));
                 continue;
             }
             let what = Happened::Moved(Arc::clone(assignment));
