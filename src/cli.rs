@@ -28,6 +28,8 @@ pub struct Cli {
 enum Command {
     /// Take over a history from somewhere else
     Import(import::Args),
+    /// Check, declare and draw the quotas of business groups
+    Quota(quota::Args),
     /// Print a completion script for your shell
     Completions(completions::Args),
     /// Write the JSON Schemas of all events into a folder
@@ -143,6 +145,7 @@ impl Command {
     fn run(self, out: &mut Out) -> Result<Answer, Error> {
         match self {
             Self::Import(args) => import::run(args, out),
+            Self::Quota(args) => quota::run(&args, out),
             Self::Completions(args) => completions::run(args, out),
             Self::Schemas(args) => schemas::run(&args, out),
         }

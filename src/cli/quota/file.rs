@@ -11,7 +11,7 @@ use crate::{
     },
 };
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_saphyr::Spanned;
@@ -38,7 +38,7 @@ pub(crate) struct QuotaObject {
 }
 
 /// Something that is wrong with an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Fault {
     /// File and line.
     pub(crate) place: String,
@@ -47,6 +47,7 @@ pub(crate) struct Fault {
     /// `InvalidSpec`, `InvalidQuantity`, `Cycle`, …
     pub(crate) reason: &'static str,
     /// What is wrong, and the remedy.
+    #[serde(rename = "message")]
     pub(crate) why: String,
 }
 
@@ -58,6 +59,9 @@ pub(crate) struct Objects {
     /// What is wrong with the others.
     pub(crate) faults: Vec<Fault>,
 }
+
+/// Nobody reads more faults than this, and a file of nothing else must not fill the memory.
+const MAX_FAULTS: usize = 1_000;
 
 const API_VERSION: &str = "bizrq.io/v1";
 const KIND: &str = "BizGroupResourceQuota";
@@ -199,6 +203,11 @@ fn parse(file: &str, text: &str, objects: &mut Objects) -> Result<(), Error> {
     let mut bytes = text.as_bytes();
     let documents = serde_saphyr::read_with_options::<_, Spanned<Document>>(&mut bytes, options());
     for document in documents {
+        if objects.faults.len() >= MAX_FAULTS {
+            let why =
+                format!("more than {MAX_FAULTS} faults; the rest was not read: mend these first");
+            return Err(Error::input(file, why));
+        }
         match document {
             Ok(document) => take(file, &document, objects),
             Err(e) => {
@@ -281,13 +290,27 @@ fn explain(error: &serde_saphyr::Error) -> String {
     }
 }
 
+impl Objects {
+    fn is_full(&self) -> bool {
+        self.faults.len() >= MAX_FAULTS
+    }
+}
+
 /// One document, or one item of a list.
 fn take(file: &str, document: &Spanned<Document>, objects: &mut Objects) {
     let place = |line: u64| format!("{file}:{}", line.max(1));
     let begins = document.referenced.line();
     let faults = match kind_fault(&document.value) {
         None => match &document.value.items {
-            Some(items) => return items.iter().for_each(|item| take(file, item, objects)),
+            Some(items) => {
+                for item in items {
+                    if objects.is_full() {
+                        break;
+                    }
+                    take(file, item, objects);
+                }
+                return;
+            }
             None => accept(&document.value),
         },
         Some((at, why)) => Err(vec![(at, "InvalidSpec", why)]),
