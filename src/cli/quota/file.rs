@@ -203,10 +203,11 @@ fn parse(file: &str, text: &str, objects: &mut Objects) -> Result<(), Error> {
     let mut bytes = text.as_bytes();
     let documents = serde_saphyr::read_with_options::<_, Spanned<Document>>(&mut bytes, options());
     for document in documents {
-        if objects.faults.len() >= MAX_FAULTS {
-            let why =
-                format!("more than {MAX_FAULTS} faults; the rest was not read: mend these first");
-            return Err(Error::input(file, why));
+        if objects.is_full() {
+            let why = format!("{MAX_FAULTS} faults are enough for one time; mend them to see others");
+            let (place, group) = (file.to_owned(), String::new());
+            objects.faults.push(Fault { place, group, reason: "InvalidSpec", why });
+            break;
         }
         match document {
             Ok(document) => take(file, &document, objects),
