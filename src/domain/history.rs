@@ -80,6 +80,12 @@ impl Unit {
         }
     }
 
+    /// First instant after the period that `t` lies in.
+    #[must_use]
+    pub fn end_of(self, t: Timestamp) -> Timestamp {
+        clock(self.end(t.millis()))
+    }
+
     /// First millisecond after the period that `t` lies in.
     fn end(self, t: i64) -> i64 {
         match self {

@@ -10,13 +10,18 @@
 //! version of a known type stops it, an unknown type is kept and ignored.
 
 use super::{
-    event::{Data, Event, Position},
+    book::{Book, Stamp, Trial},
+    event::{Data, Event, EventId, Kind, Position},
     merkle::{Frontier, Hash},
-    meter::{Contradiction, Meter, Outcome, Retain, Window, recount::Unanswerable},
-    names::Names,
+    meter::{Change, Contradiction, Meter, Outcome, Retain, Window, recount::Unanswerable},
+    names::{GroupId, Names, Set},
     pod::Basis,
     time::Timestamp,
 };
+use std::collections::VecDeque;
+
+/// So many decisions are known by their ids: minutes of the busiest log.
+const DECISIONS_REMEMBERED: usize = 65_536;
 
 /// What a ledger keeps, and of which part of time.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +34,8 @@ pub struct Options {
     pub history: bool,
     /// How long a pod that ended is remembered.
     pub retain: Retain,
+    /// Keep the book of quotas; without it only usage is known.
+    pub quotas: bool,
 }
 
 impl Default for Options {
@@ -39,6 +46,7 @@ impl Default for Options {
             window: Window::default(),
             history: true,
             retain: Retain::Heartbeats,
+            quotas: true,
         }
     }
 }
@@ -48,10 +56,20 @@ impl Default for Options {
 pub struct Ledger {
     names: Names,
     meter: Meter,
+    book: Option<Box<Book>>,
+    decided: Decided,
+    last_decision: Position,
     frontier: Frontier,
     position: Position,
     quarantined: Vec<Quarantined>,
     counts: Counts,
+}
+
+/// Ids of the newest decisions: a repeated append comes soon or, being refused, never.
+#[derive(Clone, Debug, Default)]
+struct Decided {
+    ids: Set<EventId>,
+    order: VecDeque<EventId>,
 }
 
 /// What became of a record.
@@ -163,10 +181,13 @@ impl Ledger {
     /// The ledger of an empty log.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let Options { basis, window, history, retain } = options;
+        let Options { basis, window, history, retain, quotas } = options;
         Self {
             names: Names::default(),
             meter: Meter::new(basis, window, history, retain),
+            book: quotas.then(Box::default),
+            decided: Decided::default(),
+            last_decision: 0,
             frontier: Frontier::default(),
             position: 0,
             quarantined: Vec::new(),
@@ -260,41 +281,113 @@ impl Ledger {
         match outcome {
             Outcome::Repeated => Ok(Applied::Repeated),
             Outcome::Dropped => Ok(Applied::Dropped),
-            Outcome::Changed { contradicted, .. } => {
+            Outcome::Changed(change) => {
                 let mut applied = Applied::Changed;
-                for (told, stop) in contradicted {
-                    let reason = Contradiction::StopBeforeStart { stop }.to_string();
-                    let quarantined = self.quarantine(told, reason);
-                    if told == position {
+                for (told, stop) in &change.contradicted {
+                    let reason = Contradiction::StopBeforeStart { stop: *stop }.to_string();
+                    let quarantined = self.quarantine(*told, reason);
+                    if *told == position {
                         applied = quarantined;
                     }
                 }
+                self.charge(&change)?;
                 Ok(applied)
             }
         }
     }
 
+    /// Tells the book what a pod charges from now on.
+    fn charge(&mut self, change: &Change) -> Result<(), Contradiction> {
+        let Some(book) = &mut self.book else { return Ok(()) };
+        match change.after {
+            Some(charged) => {
+                let (group, reserved) = self.meter.charge(&mut self.names, charged)?;
+                book.pod_charged(change.pod, change.workload, group, &reserved)?;
+            }
+            None if change.before.is_some() => book.pod_ended(change.pod),
+            None => {}
+        }
+        Ok(())
+    }
+
     fn take_other(
         &mut self,
-        _position: Position,
+        position: Position,
         event: &Event<'_>,
     ) -> Result<Applied, Contradiction> {
-        match &event.data {
+        let decides = event.data.kind().is_some_and(Kind::is_decision);
+        if decides && self.decided.ids.contains(&event.id) {
+            return Ok(Applied::Repeated);
+        }
+        let applied = match &event.data {
             Data::ObserverSynced(data) => {
-                self.meter.synced(&mut self.names, event, data.since);
-                Ok(Applied::Changed)
+                self.synced(event, data.since);
+                Applied::Changed
             }
             Data::UsageAdjusted(data) => {
-                let Some(account) = event.subject.strip_prefix("accounts/") else {
-                    return Err(Contradiction::Subject { wanted: "accounts/GROUP" });
-                };
+                let account = named(event, "accounts/", "accounts/GROUP")?;
                 let (group, key) = (self.names.group(account), self.names.key(&data.key));
                 let at = data.period.from;
-                let new = self.meter.adjusted(event.id, group, key, at, data.exact)?;
-                Ok(if new { Applied::Changed } else { Applied::Repeated })
+                match self.meter.adjusted(event.id, group, key, at, data.exact)? {
+                    true => Applied::Changed,
+                    false => Applied::Repeated,
+                }
             }
-            _ => Ok(Applied::Ignored),
+            _ => self.take_quota(position, event)?,
+        };
+        if decides {
+            self.last_decision = position;
+            self.decided.remember(event.id);
         }
+        Ok(applied)
+    }
+
+    fn synced(&mut self, event: &Event<'_>, since: Timestamp) {
+        self.meter.synced(&mut self.names, event, since);
+        let cluster = self.names.cluster(&event.source);
+        if let (Some(book), Some(horizon)) = (&mut self.book, self.meter.horizon(cluster)) {
+            book.forget(cluster, horizon);
+        }
+    }
+
+    /// Quotas, workloads and reservations: the book's part.
+    fn take_quota(
+        &mut self,
+        position: Position,
+        event: &Event<'_>,
+    ) -> Result<Applied, Contradiction> {
+        let Some(book) = &mut self.book else { return Ok(Applied::Ignored) };
+        let (meter, names) = (&mut self.meter, &mut self.names);
+        let stamp = Stamp { position, time: event.time, cluster: names.cluster(&event.source) };
+        match &event.data {
+            Data::WorkloadObserved(data) => book.workload_observed(names, stamp, data)?,
+            Data::WorkloadGone(data) => book.workload_gone(stamp, data),
+            Data::WorkloadsAdmitted(data) => book.admitted(names, stamp, data)?,
+            Data::QuotaDeclared(data) => {
+                let group = names.group(named(event, "quotas/", "quotas/NAME")?);
+                let declared = book.quota_declared(names, stamp, group, data, meter)?;
+                if declared.opened {
+                    meter.open_account(group, event.time)?;
+                }
+            }
+            Data::QuotaRemoved(data) => {
+                let group = names.group(named(event, "quotas/", "quotas/NAME")?);
+                book.quota_removed(stamp, group, data, meter);
+            }
+            Data::QuotaProposed(data) => {
+                let group = names.group(named(event, "quotas/", "quotas/NAME")?);
+                book.proposed(names, stamp, group, data)?;
+            }
+            Data::ReservationExpired(data) => {
+                let quota = match data.workload {
+                    Some(_) => GroupId::NONE,
+                    None => names.group(named(event, "quotas/", "quotas/NAME")?),
+                };
+                book.expired(names, stamp, quota, data);
+            }
+            _ => return Ok(Applied::Ignored),
+        }
+        Ok(Applied::Changed)
     }
 
     /// The last position that was applied; 0 before the first.
@@ -333,6 +426,28 @@ impl Ledger {
         &self.names
     }
 
+    /// The position of the last decision: what a conditional append is compared with. 0: none.
+    #[must_use]
+    pub fn last_decision(&self) -> Position {
+        self.last_decision
+    }
+
+    /// Quota state, unless [`Options::quotas`] is off.
+    #[must_use]
+    pub fn book(&self) -> Option<&Book> {
+        self.book.as_deref()
+    }
+
+    /// Decides on this ledger: `decide` gets a trial of the book, the names and the meter. The ledger is what it
+    /// was afterwards; `None` where there is no book.
+    pub fn decide<T>(
+        &mut self,
+        decide: impl FnOnce(&mut Trial<'_>, &mut Names, &Meter) -> T,
+    ) -> Option<T> {
+        let book = self.book.as_deref_mut()?;
+        Some(decide(&mut Trial::new(book), &mut self.names, &self.meter))
+    }
+
     /// Usage, pods and hours.
     #[must_use]
     pub fn meter(&self) -> &Meter {
@@ -361,6 +476,27 @@ impl Ledger {
         lines.sort_by(|a, b| (&a.group, &a.key).cmp(&(&b.group, &b.key)));
         Ok(lines)
     }
+}
+
+impl Decided {
+    fn remember(&mut self, id: EventId) {
+        let full = self.order.len() >= DECISIONS_REMEMBERED;
+        if let Some(oldest) = full.then(|| self.order.pop_front()).flatten() {
+            self.ids.remove(&oldest);
+        }
+        self.ids.insert(id);
+        self.order.push_back(id);
+    }
+}
+
+/// What stands behind `prefix` in the subject.
+fn named<'e>(
+    event: &'e Event<'_>,
+    prefix: &str,
+    wanted: &'static str,
+) -> Result<&'e str, Contradiction> {
+    let name = event.subject.strip_prefix(prefix).filter(|name| !name.is_empty());
+    name.ok_or(Contradiction::Subject { wanted })
 }
 
 /// Counters stop at their end rather than wrap.

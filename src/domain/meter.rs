@@ -7,6 +7,7 @@ pub mod recount;
 
 use super::{
     amounts::{Amounts, Overflow},
+    book,
     event::{
         Event, EventId, Period, PodCreated, PodMoved, PodResized, PodStarted, PodStopped, Position,
     },
@@ -92,6 +93,12 @@ pub enum Contradiction {
         /// The stop.
         stop: Timestamp,
     },
+    /// The book does not take it.
+    #[error(transparent)]
+    Book(#[from] book::Error),
+    /// The meter cannot say what was used before.
+    #[error(transparent)]
+    Unanswerable(#[from] recount::Unanswerable),
     /// The subject does not name what the event is about.
     #[error("the subject must be `{wanted}`")]
     Subject {
@@ -109,23 +116,27 @@ pub enum Contradiction {
 /// What became of a record about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It said something new. What the pod charges now, and stops that the record contradicts.
-    Changed {
-        /// The pod.
-        pod: ObjectId,
-        /// Its workload.
-        workload: ObjectId,
-        /// What it charges before the record.
-        before: Option<Charged>,
-        /// What it charges after it.
-        after: Option<Charged>,
-        /// Positions of stops that are contradicted from now on.
-        contradicted: Vec<(Position, Timestamp)>,
-    },
+    /// It said something new.
+    Changed(Change),
     /// It said nothing new.
     Repeated,
     /// It repeats what was forgotten.
     Dropped,
+}
+
+/// What a record changed about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The pod.
+    pub pod: ObjectId,
+    /// Its workload.
+    pub workload: ObjectId,
+    /// What it charged before the record.
+    pub before: Option<Charged>,
+    /// What it charges after it.
+    pub after: Option<Charged>,
+    /// Positions and times of stops that are contradicted from now on.
+    pub contradicted: Vec<(Position, Timestamp)>,
 }
 
 impl Meter {
@@ -333,6 +344,12 @@ impl Meter {
         Ok(true)
     }
 
+    /// Nothing of this source that lies before is remembered; `None` while everything is.
+    #[must_use]
+    pub fn horizon(&self, cluster: ClusterId) -> Option<Timestamp> {
+        self.sources.horizon(cluster)
+    }
+
     fn place(
         &mut self,
         names: &mut Names,
@@ -387,7 +404,7 @@ impl Meter {
         let (before, after) = (old.charged(), new.charged());
         let workload = new.workload();
         self.keep(slot, new);
-        Ok(Outcome::Changed { pod: id, workload, before, after, contradicted })
+        Ok(Outcome::Changed(Change { pod: id, workload, before, after, contradicted }))
     }
 
     fn keep(&mut self, slot: Option<u32>, pod: Pod) {
@@ -500,10 +517,10 @@ impl Meter {
         &mut self,
         names: &mut Names,
         charged: Charged,
-    ) -> Result<(GroupId, &Amounts), Overflow> {
+    ) -> Result<(GroupId, Arc<Amounts>), Overflow> {
         let group = self.shapes.group(charged.placement);
         let measure = self.shapes.measure(names, charged.placement, charged.reserved)?;
-        Ok((group, &measure.charge))
+        Ok((group, Arc::clone(&measure.charge)))
     }
 }
 

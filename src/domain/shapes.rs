@@ -36,7 +36,7 @@ pub struct Measure {
     /// Keys and milli-units.
     pub usage: Amounts,
     /// The same with what a pod counts for beside its resources: `pods` and `count/pods`.
-    pub charge: Amounts,
+    pub charge: Arc<Amounts>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +191,7 @@ impl Shapes {
         let layout =
             *self.layouts.entry(usage.iter().map(|(key, _)| key).collect()).or_insert(layout);
         let id = next(self.measures.len());
-        self.measures.push(Measure { layout, usage, charge });
+        self.measures.push(Measure { layout, usage, charge: Arc::new(charge) });
         self.measure_ids.insert((models, resources), id);
         Ok(id)
     }

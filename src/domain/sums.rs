@@ -304,6 +304,11 @@ impl Sums {
         self.rows.get(slot).map_or(0, |row| row.running)
     }
 
+    /// Every key that was used, in the order of its first use.
+    pub fn keys(&self) -> impl Iterator<Item = KeyId> + '_ {
+        self.keys.iter().copied()
+    }
+
     /// The key of `slot`.
     #[must_use]
     pub fn key(&self, slot: usize) -> Option<KeyId> {

@@ -6,6 +6,7 @@
 use super::{Meter, Sums, Window, sums_of};
 use crate::domain::{
     amounts::{Overflow, product},
+    book::Spend,
     event::Period,
     history::Unit,
     names::{GroupId, KeyId},
@@ -125,11 +126,13 @@ impl Meter {
         Ok(groups)
     }
 
-    /// Opens a group's account: budgets count from `opened`.
+    /// Opens a group's account: budgets count from `opened`, but not from before the end of any pod that was
+    /// forgotten (a declaration that comes that late opens its account there).
     ///
     /// # Errors
     /// [`Unanswerable`]; nothing is changed.
     pub fn open_account(&mut self, group: GroupId, opened: Timestamp) -> Result<(), Unanswerable> {
+        let opened = self.forgotten_until.map_or(opened, |until| opened.max(until));
         let before = self.sums_at(opened)?.get(group.index()).cloned().unwrap_or_default();
         if let Some(sums) = sums_of(&mut self.groups, group, self.history) {
             sums.open_account(opened, &before)?;
@@ -217,5 +220,23 @@ impl Meter {
     pub fn rate(&self, group: GroupId, key: KeyId) -> Milli {
         let sums = self.groups.get(group.index());
         sums.and_then(|s| Some(s.running(s.known_slot(key)?))).unwrap_or(0)
+    }
+}
+
+impl Spend for Meter {
+    /// Where the meter cannot answer exactly (pods that ended within that hour were forgotten, or 128 bits are
+    /// left), the spend of the whole hour, or the largest there is: never too little.
+    fn spent(&self, group: GroupId, key: KeyId, at: Timestamp) -> i128 {
+        let exactly = Self::spent(self, group, key, at);
+        exactly
+            .or_else(|_| Self::spent(self, group, key, Unit::Hour.end_of(at)))
+            .unwrap_or(i128::MAX)
+    }
+
+    fn has_spent(&self, group: GroupId, at: Timestamp) -> bool {
+        let Some(sums) = self.groups.get(group.index()).filter(|s| s.opened().is_some()) else {
+            return false;
+        };
+        sums.keys().any(|key| self.rate(group, key) != 0 || Spend::spent(self, group, key, at) != 0)
     }
 }
