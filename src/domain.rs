@@ -9,6 +9,7 @@ pub mod book;
 pub mod event;
 mod few;
 pub mod history;
+pub mod hours;
 pub mod ident;
 pub mod ledger;
 pub mod merkle;
