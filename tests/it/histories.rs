@@ -43,7 +43,6 @@ impl World {
 
     fn assert_same(&self, basis: Basis, from: Option<i64>, to: i64, certainty: bool) -> Lines {
         let scale = (self.scale.grain, self.start());
-        println!("world {}", self.seed);
         assert_same(scale, &self.events, basis, (from, to), certainty)
     }
 

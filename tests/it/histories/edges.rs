@@ -10,6 +10,7 @@ use crate::oracle::{
 use bizrq::domain::{
     event::{Event, ResizeBasis, StartBasis, StopBasis},
     history::Unit,
+    ledger::Applied,
 };
 use rand::SeedableRng;
 use std::collections::BTreeSet;
@@ -243,6 +244,16 @@ fn a_stop_before_its_start_by_the_same_clock_is_quarantined() {
     agree(&[bound(100), ended(93)]);
     agree(&[ended(93), bound(100)]);
     agree(&[bound(100), ended(93), ended(200)]);
+}
+
+#[test]
+fn a_uid_on_a_second_node_is_quarantined() {
+    let elsewhere = pod().started_on(90, StartBasis::Bound, &OTHER, "n2");
+    agree(&[bound(100), elsewhere.clone(), ended(200)]);
+    agree(&[pod().started(100, StartBasis::Observed, &ONE), elsewhere.clone(), ended(200)]);
+    let mut fold = Fold::of(by(Basis::Held), &[bound(100)]);
+    assert_eq!(fold.apply(&elsewhere), Applied::Quarantined);
+    assert_eq!(fold.ledger.quarantined().len(), 1);
 }
 
 #[test]

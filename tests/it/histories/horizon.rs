@@ -52,8 +52,7 @@ fn unchanged(events: &[Event<'static>], again: &[Event<'static>], at: i64, what:
         let before = fold.lines(SCALE.millis(at));
         for event in again {
             let applied = fold.apply(event);
-            let idle = matches!(applied, Applied::Repeated | Applied::Dropped | Applied::Ignored);
-            assert!(idle, "{what}: {applied:?} of {event:?}");
+            assert!(!matches!(applied, Applied::Quarantined), "{what}: {applied:?} of {event:?}");
             assert_eq!(before, fold.lines(SCALE.millis(at)), "{what}: {event:?}");
         }
         let (from, to) = (SCALE.millis(-1), SCALE.millis(at));
@@ -153,6 +152,49 @@ fn an_observation_from_before_the_horizon_of_a_source_in_sync_is_dropped() {
         assert!(matches!(applied, Applied::Dropped), "{applied:?} {event:?}");
     }
     assert_eq!(before, fold.lines(SCALE.millis(41 * DAY)));
+}
+
+#[test]
+fn an_observation_from_within_the_horizon_is_taken() {
+    let known = Pod::new(SCALE, EAST, "p-0");
+    let late = Pod::new(SCALE, EAST, "p-1");
+    let events = [life(&known), beats(EAST, 8, 34 * DAY, 0), life(&late)].concat();
+    unchanged(&events, &life(&late), 35 * DAY, "34 days late");
+}
+
+/// Records of one pod that lie apart, on both sides of its billed stop: while the horizon passes over them, hour by
+/// hour, some are forgotten already and others are not.
+#[test]
+fn a_life_that_is_told_again_while_it_is_being_forgotten_changes_nothing() {
+    let pod = Pod::new(SCALE, EAST, "p-0");
+    let bound = |t| pod.started(t, StartBasis::Bound, &ONE);
+    let stop = |basis, t| pod.stopped(Stop::certain(basis, t));
+    let worse_stop =
+        vec![bound(1), stop(StopBasis::TerminalStatus, 3), stop(StopBasis::Deleted, 9)];
+    let believed = vec![
+        bound(1),
+        stop(StopBasis::Absent, 2),
+        stop(StopBasis::TerminalStatus, 4),
+        pod.withdrawn(6),
+        stop(StopBasis::Absent, 9),
+    ];
+    let changed_late = vec![
+        bound(1),
+        stop(StopBasis::TerminalStatus, 3),
+        pod.moved(6, &Content { group: "team-b", ..ONE }),
+        pod.resized(9, ResizeBasis::KubeletStatus, TWO),
+    ];
+    for told in [life(&pod), worse_stop, believed, changed_late] {
+        for hour in 0..14 {
+            let hourly = (1..=35 * DAY + hour).map(|t| history::synced(SCALE, EAST, t, 0));
+            let events = [told.clone(), hourly.collect()].concat();
+            unchanged(&events, &told, 36 * DAY, &format!("the horizon is at hour {hour}"));
+            for record in &told {
+                let one = std::slice::from_ref(record);
+                unchanged(&events, one, 36 * DAY, &format!("one record, horizon at hour {hour}"));
+            }
+        }
+    }
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl Holding {
     /// The newest state that is dated not after `t`; before the first, what it started with.
     fn state(&self, t: i64) -> Option<&Held> {
         let newest = self.states.iter().rev().find(|(from, _)| *from <= t);
-        newest.or(self.states.first()).map(|(_, held)| held)
+        newest.or_else(|| self.states.first()).map(|(_, held)| held)
     }
 }
 
