@@ -154,12 +154,37 @@ fn an_observation_from_before_the_horizon_of_a_source_in_sync_is_dropped() {
     assert_eq!(before, fold.lines(SCALE.millis(41 * DAY)));
 }
 
+/// Heartbeats of `EAST`, one an hour, in `(from, to]`, in sync since hour 0.
+fn hourly(from: i64, to: i64) -> Vec<Event<'static>> {
+    (from + 1..=to).map(|t| history::synced(SCALE, EAST, t, 0)).collect()
+}
+
 #[test]
-fn an_observation_from_within_the_horizon_is_taken() {
-    let known = Pod::new(SCALE, EAST, "p-0");
-    let late = Pod::new(SCALE, EAST, "p-1");
-    let events = [life(&known), beats(EAST, 8, 34 * DAY, 0), life(&late)].concat();
-    unchanged(&events, &life(&late), 35 * DAY, "34 days late");
+fn the_horizon_lies_35_days_of_heartbeats_back() {
+    let (known, late) = (Pod::new(SCALE, EAST, "p-0"), Pod::new(SCALE, EAST, "p-1"));
+    let start = late.started(100, StartBasis::Bound, &ONE);
+    for (back, wanted) in [(35 * DAY - 2, Applied::Changed), (35 * DAY + 2, Applied::Dropped)] {
+        let events = [life(&known), hourly(0, 100 + back)].concat();
+        let mut fold = Fold::of(by(Basis::Held), &events);
+        assert_eq!(fold.apply(&start), wanted, "{back} hours back");
+    }
+}
+
+#[test]
+fn what_forgotten_pods_used_counts_at_every_instant_that_can_be_asked_for() {
+    let (gone, open) = (Pod::new(SCALE, EAST, "p-0"), Pod::new(SCALE, EAST, "p-1"));
+    let ahead = [
+        open.started(20, StartBasis::Bound, &ONE),
+        open.stopped(Stop::certain(StopBasis::TerminalStatus, 60 * DAY)),
+    ];
+    let events = [life(&gone), ahead.to_vec(), hourly(0, 50 * DAY)].concat();
+    let fold = Fold::of(by(Basis::Held), &events);
+    let oracle = Oracle::read(SCALE.grain, &events);
+    for at in [30, 20 * DAY, 50 * DAY, 61 * DAY] {
+        let tally = oracle.tally(Basis::Held, SCALE.millis(-1), SCALE.millis(at));
+        let found = differences(&fold.lines(SCALE.millis(at)), &tally, false);
+        assert!(found.is_empty(), "at hour {at}: {found:#?}");
+    }
 }
 
 /// Records of one pod that lie apart, on both sides of its billed stop: while the horizon passes over them, hour by
@@ -186,8 +211,7 @@ fn a_life_that_is_told_again_while_it_is_being_forgotten_changes_nothing() {
     ];
     for told in [life(&pod), worse_stop, believed, changed_late] {
         for hour in 0..14 {
-            let hourly = (1..=35 * DAY + hour).map(|t| history::synced(SCALE, EAST, t, 0));
-            let events = [told.clone(), hourly.collect()].concat();
+            let events = [told.clone(), hourly(0, 35 * DAY + hour)].concat();
             unchanged(&events, &told, 36 * DAY, &format!("the horizon is at hour {hour}"));
             for record in &told {
                 let one = std::slice::from_ref(record);
