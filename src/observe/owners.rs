@@ -124,10 +124,11 @@ impl Timeline {
         self.0.get(after.saturating_sub(1)).map(|v| &v.declared)
     }
 
-    /// Every version that is kept, in order.
-    #[must_use]
-    pub fn versions(&self) -> &[Version] {
-        &self.0
+    /// Every owner, of neighbouring versions with one owner once.
+    fn owners(&self) -> impl Iterator<Item = &Arc<Reference>> {
+        let mut last = None;
+        let owners = self.0.iter().filter_map(|v| workload(&v.declared));
+        owners.filter(move |owner| last.replace(Arc::as_ptr(owner)) != Some(Arc::as_ptr(owner)))
     }
 }
 
@@ -189,7 +190,7 @@ impl Owners {
     }
 
     /// The versions after `from` and before `to` at which the assignment of a pod may change, in order, with their
-    /// instants.
+    /// instants; at most `most` of them, which then are any.
     #[must_use]
     pub fn changes(
         &self,
@@ -197,12 +198,24 @@ impl Owners {
         namespace: &str,
         from: u64,
         to: Option<u64>,
+        most: usize,
     ) -> Vec<(u64, Timestamp)> {
+        let within = |v: &&Version| v.version > from && to.is_none_or(|to| v.version < to);
+        let timelines = self.timelines(own, namespace);
+        let versions = timelines.iter().flat_map(|t| &t.0).filter(within);
+        let mut changes: Vec<_> = versions.map(|v| (v.version, v.time)).take(most).collect();
+        changes.sort_unstable();
+        changes.dedup();
+        changes
+    }
+
+    /// What was ever declared by a pod, by its namespace, and by everything that ever owned it.
+    fn timelines<'o>(&'o self, own: &'o Timeline, namespace: &str) -> Vec<&'o Timeline> {
         let mut timelines = vec![own];
         timelines.extend(self.namespaces.get(namespace));
         let mut level: Vec<&Timeline> = vec![own];
         for _ in 0..MAX_DEPTH {
-            let references = level.iter().flat_map(|t| &t.0).filter_map(|v| workload(&v.declared));
+            let references = level.iter().flat_map(|t| t.owners());
             let mut above: Vec<&Timeline> =
                 references.filter_map(|r| self.find(r, namespace).map(|o| &o.timeline)).collect();
             above.sort_by_key(|t| std::ptr::from_ref::<Timeline>(t));
@@ -213,12 +226,7 @@ impl Owners {
             }
             level = above;
         }
-        let within = |v: &&Version| v.version > from && to.is_none_or(|to| v.version < to);
-        let versions = timelines.iter().flat_map(|t| &t.0).filter(within);
-        let mut changes: Vec<_> = versions.map(|v| (v.version, v.time)).collect();
-        changes.sort_unstable();
-        changes.dedup();
-        changes
+        timelines
     }
 }
 

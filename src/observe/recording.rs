@@ -36,10 +36,15 @@ use crate::{
 };
 use std::{io::Read, sync::Arc};
 
-/// Bytes of kept state that a recording may need before it is refused: with the buffers, well below 256 MiB.
+/// Bytes of kept state that any recording may need before it is refused: with the buffers and the events, well below
+/// 256 MiB.
 ///
-/// About 2 KiB a pod. A real recording holds some 10 KiB of text a pod, so this is beyond a gigabyte of it.
-pub const DEFAULT_LIMIT: usize = 128 << 20;
+/// A real pod leaves some 20 KiB of text and 2 KiB of state. So a recording may keep a quarter of its own text, if
+/// that is more, up to [`LARGE`] times this; what needs more per byte is made to fill the memory.
+pub const DEFAULT_LIMIT: usize = 64 << 20;
+
+/// How many times the limit a large recording may keep.
+const LARGE: usize = 8;
 
 /// Remarks that are kept; further ones are only counted.
 const MAX_NOTES: usize = 1000;
@@ -85,6 +90,8 @@ pub struct Note {
 pub struct Recorder {
     source: String,
     limit: usize,
+    /// Bytes of text that were read.
+    text: usize,
     pods: Map<Uid, Kept>,
     owners: Owners,
     shared: Shared,
@@ -121,12 +128,13 @@ impl Recorder {
         Self::with_limit(cluster, DEFAULT_LIMIT)
     }
 
-    /// A recorder that refuses what needs more than `limit` bytes of state.
+    /// A recorder that refuses what needs more than `limit` bytes of state and far more than it has text for.
     #[must_use]
     pub fn with_limit(cluster: &str, limit: usize) -> Self {
         Self {
             source: format!("/clusters/{cluster}"),
             limit,
+            text: 0,
             pods: Map::default(),
             owners: Owners::default(),
             shared: Shared::default(),
@@ -151,12 +159,14 @@ impl Recorder {
                 Ok(None) => return Ok(()),
                 Err(problem) => return Err(failed(objects.line(), problem.into())),
             };
-            let line = object.line;
+            let (line, length) = (object.line, object.text.len());
             let opened = envelope::open(&object);
             let taken = opened.and_then(|opened| self.take(&opened, Place { file, line }));
             taken.map_err(|(line, problem)| failed(line, problem.into()))?;
-            if self.shared.bytes > self.limit {
-                return Err(failed(line, RecordingProblem::TooMany(self.limit >> 20)));
+            self.text = self.text.saturating_add(length);
+            let limit = self.limit.max(self.limit.saturating_mul(LARGE).min(self.text >> 2));
+            if self.shared.bytes > limit {
+                return Err(failed(line, RecordingProblem::TooMany(limit >> 20)));
             }
         }
     }

@@ -19,8 +19,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Most facts that a recording may come to: a label that flips under many pods could make any number.
-const MAX_FACTS: usize = 4 << 20;
+/// Most moves that are told: a label that flips over many pods could make any number from a small recording.
+const MAX_MOVES: usize = 1 << 18;
 
 /// Everything that a recording says.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub struct Recording {
     source: String,
     pods: Vec<Named>,
     entries: Vec<Entry>,
+    moves: usize,
 }
 
 /// What names a pod.
@@ -112,8 +113,15 @@ impl Recording {
         let around = Around::of(api_times, newest.unwrap_or_default(), keeps);
         let mut kept: Vec<Kept> = pods.into_values().collect();
         kept.sort_unstable_by(|a, b| a.uid.cmp(&b.uid));
-        let mut recording =
-            Self { newest, quarantined, notes, source, pods: Vec::new(), entries: Vec::new() };
+        let mut recording = Self {
+            newest,
+            quarantined,
+            notes,
+            source,
+            pods: Vec::new(),
+            entries: Vec::new(),
+            moves: 0,
+        };
         for pod in kept {
             let moves = recording.assignments(&owners, &pod, &around);
             recording.add(pod, &moves, &around);
@@ -147,12 +155,24 @@ impl Recording {
         self.remark(pod, &current);
         let mut assignments = vec![(first.version, Timestamp::MIN, Arc::clone(&current))];
         let end = pod.history.last_version();
-        for (version, time) in owners.changes(&pod.declared, &pod.namespace, first.version, end) {
+        // Where no more can be told, it is enough to know that there is one.
+        let most = if self.moves < MAX_MOVES { usize::MAX } else { 1 };
+        let (own, namespace) = (&pod.declared, &*pod.namespace);
+        for (version, time) in owners.changes(own, namespace, first.version, end, most) {
+            if self.moves >= MAX_MOVES {
+                self.quarantined = self.quarantined.saturating_add(1);
+                self.note(format!(
+                    "Pod {namespace}/{}: there is no room for its moves from {time} on; record a shorter time",
+                    pod.name
+                ));
+                break;
+            }
             let next = at(version);
             let same = next.owner == current.owner
                 && next.group == current.group
                 && next.models == current.models;
             if !same {
+                self.moves = self.moves.saturating_add(1);
                 current = Arc::new(next);
                 assignments.push((
                     version,
@@ -210,14 +230,6 @@ impl Recording {
             self.entries.push(Entry { time, pod: index, what });
         }
         for (_, time, assignment) in assignments.iter().skip(1) {
-            if self.entries.len() >= MAX_FACTS {
-                self.quarantined = self.quarantined.saturating_add(1);
-                let (namespace, name) = (&pod.namespace, &pod.name);
-                self.note(format!(
-                    "Pod {namespace}/{name}: no room for its move at {time}; record a shorter time"
-                ));
-                continue;
-            }
             let what = Happened::Moved(Arc::clone(assignment));
             self.entries.push(Entry { time: *time, pod: index, what });
         }

@@ -455,3 +455,24 @@ fn events_of_a_relist_are_the_same_events() {
         record(&[event("ADDED", &pod(2, None)), event("ADDED", &pod(2, None)), pod(7, None)]);
     assert!(first.events().map(|e| e.id).eq(again.events().map(|e| e.id)));
 }
+
+#[test]
+fn a_label_that_flips_over_many_pods_does_not_fill_the_memory() {
+    let count = 520;
+    let mut recorder = Recorder::new("east");
+    let pods =
+        (0..count).map(|n| owned(n + 1, "J", "j").with("/metadata/uid", json!(n.to_string())));
+    let flip = |n: u32| workload("J", "j", n, Some(&n.to_string()), None);
+    let flips = (0..count)
+        .map(|n| flip(n).with("/metadata/managedFields", json!([])))
+        .enumerate()
+        .map(|(n, o)| {
+            o.with("/metadata/resourceVersion", json!((count as usize + n + 1).to_string()))
+        });
+    let lines: Vec<_> = pods.chain(flips).map(|o| o.to_string()).collect();
+    recorder.read("w.json", lines.join("\n").as_bytes()).unwrap();
+    let recording = recorder.finish();
+    let moves = recording.events().filter(|e| matches!(e.data, Data::PodMoved(_))).count();
+    assert_eq!(moves, 1 << 18);
+    assert!(recording.quarantined > 0 && recording.notes[0].text.contains("no room for its moves"));
+}
