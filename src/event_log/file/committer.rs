@@ -258,3 +258,36 @@ pub(super) fn create_segment(dir: &Path, first: Position) -> io::Result<File> {
 pub(super) fn sync_folder(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event_log::{conformance::fact, file::recover::recover};
+
+    fn request() -> (Request, oneshot::Receiver<Answer>) {
+        let (reply, answer) = oneshot::channel();
+        (Request { expected: None, events: vec![fact(1)], reply }, answer)
+    }
+
+    #[test]
+    fn after_a_failed_synchronisation_nothing_is_acknowledged() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = create_segment(dir.path(), 1).unwrap();
+        let recovered = recover(dir.path()).unwrap();
+        let publish = watch::Sender::new(recovered.head.clone());
+        let mut committer =
+            Committer::resume(dir.path(), Options::default(), recovered, lock, publish).unwrap();
+        // It takes every byte and cannot be synchronised.
+        committer.segment = File::options().append(true).open("/dev/null").unwrap();
+        for unclear in [true, false, false] {
+            let (request, mut answer) = request();
+            committer.commit(vec![request]);
+            match answer.try_recv().unwrap().unwrap_err() {
+                AppendError::Unclear { .. } => assert!(unclear),
+                AppendError::Closed { .. } => assert!(!unclear),
+                other => panic!("{other}"),
+            }
+            assert_eq!(committer.publish.borrow().position, 0, "readers are told nothing");
+        }
+    }
+}

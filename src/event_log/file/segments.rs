@@ -191,6 +191,9 @@ impl SegmentReader {
         if !self.rest.is_empty() {
             return Err(self.line_error(LineError::Torn));
         }
+        if let Some(other) = self.later_segment()?.filter(|first| *first < self.next) {
+            return Err(self.gap(other));
+        }
         self.file = open_segment(&self.dir, self.next)?;
         self.segment = self.next;
         Ok(true)

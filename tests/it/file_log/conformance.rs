@@ -23,7 +23,7 @@ fn the_memory_log_keeps_the_contract() {
 fn the_file_log_keeps_the_contract_whatever_the_size_of_its_segments() {
     for segment_bytes in [2000, 100_000, 64 << 20] {
         let options = Options { segment_bytes };
-        let dirs = tempfile::tempdir().unwrap();
+        let dirs = super::scratch();
         let count = std::cell::Cell::new(0);
         let empty = || {
             count.set(count.get() + 1);

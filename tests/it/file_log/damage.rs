@@ -1,0 +1,185 @@
+//! Folders that are not what they should be: lies, holes, strangers. Errors name the file and the remedy.
+
+use super::{append, closed_log, head, open, prove, scratch, segments};
+use bizrq::event_log::{
+    ReadError,
+    conformance::fact,
+    file::{FileLog, OpenError},
+};
+use std::{fs, path::Path};
+
+fn change(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{from} is not in {}", path.display());
+    fs::write(path, text.replacen(from, to, 1)).unwrap();
+}
+
+/// Line of `roots` at `position`.
+fn root_line(dir: &Path, position: u64) -> String {
+    let text = fs::read_to_string(dir.join("roots")).unwrap();
+    text.lines().find(|line| line.starts_with(&format!("{position} "))).unwrap().to_owned()
+}
+
+#[test]
+fn a_root_that_lies_is_named() {
+    for position in [1024, 2048, 2500] {
+        let dir = scratch();
+        closed_log(dir.path(), 2500);
+        let line = root_line(dir.path(), position);
+        let root = line.split_once(' ').unwrap().1;
+        let other = if root.starts_with('0') { '1' } else { '0' };
+        change(&dir.path().join("roots"), root, &format!("{other}{}", &root[1..]));
+        let differs = |error: OpenError| match error {
+            OpenError::RootDiffers { position: at, computed, .. } => {
+                assert_eq!((at, computed.to_string().as_str()), (position, root));
+            }
+            error => panic!("{error}"),
+        };
+        differs(prove(dir.path()).unwrap_err());
+        // A writer believes no stored tree whose root does not stand in `roots`, and reads everything.
+        if position == 2500 {
+            differs(open(dir.path()).unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn roots_that_are_no_roots_are_named_by_line() {
+    for (from, to) in
+        [("2048 ", "1000 "), ("2048 ", "2o48 "), ("2048 ", "2048"), ("2048 ", "1024 ")]
+    {
+        let dir = scratch();
+        closed_log(dir.path(), 2500);
+        change(&dir.path().join("roots"), from, to);
+        let error = open(dir.path()).unwrap_err();
+        assert!(matches!(error, OpenError::Roots { line: 2, .. }), "{error}");
+        assert!(error.to_string().contains("roots, line 2"), "{error}");
+    }
+}
+
+#[test]
+fn what_follows_from_the_segments_is_made_anew() {
+    let dir = scratch();
+    let before = closed_log(dir.path(), 2500);
+    let roots = fs::read_to_string(dir.path().join("roots")).unwrap();
+    let frontier = fs::read(dir.path().join("frontier")).unwrap();
+    let another = scratch();
+    closed_log(another.path(), 2499);
+    let lies = fs::read(another.path().join("frontier")).unwrap();
+    for lie in [&b"{}"[..], b"", &lies, &frontier[..frontier.len() / 2]] {
+        fs::write(dir.path().join("frontier"), lie).unwrap();
+        assert_eq!(head(&open(dir.path()).unwrap()), before);
+        assert_eq!(fs::read(dir.path().join("frontier")).unwrap(), frontier);
+    }
+    for file in ["roots", "frontier"] {
+        fs::remove_file(dir.path().join(file)).unwrap();
+        assert_eq!(head(&FileLog::open_read(dir.path()).unwrap()), before);
+        assert_eq!(head(&open(dir.path()).unwrap()), before);
+        assert_eq!(fs::read_to_string(dir.path().join("roots")).unwrap(), roots);
+    }
+    let torn = format!("{roots}2500 abc");
+    fs::write(dir.path().join("roots"), torn).unwrap();
+    open(dir.path()).unwrap().close().unwrap();
+    assert_eq!(fs::read_to_string(dir.path().join("roots")).unwrap(), roots);
+}
+
+#[test]
+fn a_changed_record_is_named_by_file_and_line() {
+    let dir = scratch();
+    closed_log(dir.path(), 2500);
+    for (segment, n) in
+        [(0, 3), (segments(dir.path()).len() / 2, 0), (segments(dir.path()).len() - 1, 1)]
+    {
+        let path = segments(dir.path())[segment].clone();
+        let text = fs::read_to_string(&path).unwrap();
+        let line = text.lines().nth(n).unwrap();
+        let forged = line.replace("/clusters/east", "/clusters/west");
+        fs::write(&path, text.replace(line, &forged)).unwrap();
+        let error = prove(dir.path()).unwrap_err().to_string();
+        let place = format!("{}, line {}", path.display(), n + 1);
+        assert!(error.starts_with(&place) && error.contains("was changed or moved"), "{error}");
+        fs::write(&path, text).unwrap();
+    }
+    prove(dir.path()).unwrap();
+}
+
+#[test]
+fn a_segment_that_is_missing_is_named_by_its_positions() {
+    let dir = scratch();
+    closed_log(dir.path(), 2500);
+    let all = segments(dir.path());
+    let first = |path: &Path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap();
+    let (middle, after) = (first(&all[2]), first(&all[3]));
+    fs::rename(&all[2], dir.path().join("aside")).unwrap();
+    match prove(dir.path()).unwrap_err() {
+        OpenError::Read(ReadError::Missing { from, to, .. }) => {
+            assert_eq!((from, to), (middle, after - 1));
+        }
+        error => panic!("{error}"),
+    }
+    fs::rename(dir.path().join("aside"), &all[2]).unwrap();
+    prove(dir.path()).unwrap();
+
+    fs::rename(&all[0], dir.path().join("aside")).unwrap();
+    let error = prove(dir.path()).unwrap_err();
+    assert!(matches!(error, OpenError::NoBase { .. }), "{error}");
+    fs::rename(dir.path().join("aside"), &all[0]).unwrap();
+
+    let last = all.last().unwrap();
+    fs::rename(last, dir.path().join("aside")).unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Truncated { recorded: 2500, .. }), "{error}");
+    fs::rename(dir.path().join("aside"), last).unwrap();
+
+    fs::write(dir.path().join(format!("{:020}.jsonl", middle + 1)), "").unwrap();
+    let error = prove(dir.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Read(ReadError::Overlap { .. })), "{error}");
+}
+
+#[test]
+fn half_a_line_where_more_follows_is_no_end_of_a_log() {
+    let dir = scratch();
+    closed_log(dir.path(), 500);
+    let path = segments(dir.path())[1].clone();
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+    let error = prove(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("the line ends early, and another segment follows"), "{error}");
+}
+
+#[test]
+fn a_folder_that_is_no_log_is_left_alone() {
+    let dirs = scratch();
+    let photos = dirs.path().join("photos");
+    fs::create_dir(&photos).unwrap();
+    fs::write(photos.join("cat.jpg"), "cat").unwrap();
+    let error = open(&photos).unwrap_err().to_string();
+    assert!(error.contains("is no event log: it holds cat.jpg and no segment"), "{error}");
+    assert_eq!(fs::read_dir(&photos).unwrap().count(), 1, "nothing is put into it");
+
+    let file = photos.join("cat.jpg");
+    let error = open(&file).unwrap_err().to_string();
+    assert!(error.contains("it is a file; a log is a folder"), "{error}");
+    for (dir, says) in
+        [(&photos, "it has no segment"), (&dirs.path().join("gone"), "no such folder")]
+    {
+        let error = FileLog::open_read(dir).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+        assert!(prove(dir).unwrap_err().to_string().contains(says));
+    }
+    assert!(!dirs.path().join("gone").exists(), "a reader makes no folder");
+    let error = bizrq::event_log::AnyLog::open("nats://localhost").unwrap_err().to_string();
+    assert!(error.contains("give a path"), "{error}");
+}
+
+#[test]
+fn a_missing_or_empty_folder_becomes_a_log() {
+    let dirs = scratch();
+    for dir in [dirs.path().join("a/b/c"), dirs.path().to_owned()] {
+        if dir == dirs.path() {
+            fs::remove_dir_all(dir.join("a")).unwrap();
+        }
+        let log = open(&dir).unwrap();
+        assert_eq!(append(&log, vec![fact(1)]).first, 1);
+    }
+}
