@@ -124,8 +124,8 @@ pub trait Surroundings {
     /// last step of a deletion (1.36 does, 1.20 does not).
     fn keeps_status_writes(&self) -> bool;
 
-    /// The first instant not before `earliest` that the API server's clock shows at or after `version`, of any
-    /// object; else the last instant known.
+    /// The first instant later than `earliest` that the API server's clock shows at or after `version`, of any object;
+    /// else the last instant known.
     fn next_api_time(&self, version: u64, earliest: Timestamp) -> Timestamp;
 }
 
@@ -327,7 +327,7 @@ impl History {
                 (end, basis, from, to)
             }
             (None, Some(gone)) => {
-                let (from, to) = deletion_time(gone, lived, around)?;
+                let (from, to) = self.deletion_time(gone, lived, around)?;
                 (gone, StopBasis::Deleted, from, to)
             }
             (None, None) => return None,
@@ -341,6 +341,27 @@ impl History {
         let state = Arc::clone(&sighting.state);
         // Billed at the earliest instant: what is not proved is uncertain, not charged.
         Some((earliest, Stop { state, basis, earliest, latest, ran }))
+    }
+
+    /// Earliest and latest instant of a deletion that nothing but the missing object shows.
+    fn deletion_time(
+        &self,
+        gone: &Sighting,
+        lived: Option<Timestamp>,
+        around: &impl Surroundings,
+    ) -> Option<(Timestamp, Timestamp)> {
+        let deletion = gone.state.deletion.filter(|d| d.final_step);
+        if let Some(Deletion { due, .. }) = deletion.filter(|_| around.keeps_status_writes()) {
+            // A server that takes the grace off again goes back to the instant of the request.
+            let asked = |s: &Sighting| {
+                s.state.deletion.is_some_and(|d| !d.final_step && d.requested == due)
+            };
+            if lived.is_none_or(|lived| lived <= due) && !self.sightings.iter().any(asked) {
+                return Some((due, due));
+            }
+        }
+        let earliest = lived.max(gone.proof)?;
+        Some((earliest, around.next_api_time(gone.version, earliest)))
     }
 }
 
@@ -372,20 +393,6 @@ fn end_time(
     }
     let earliest = lived.or(end.proof)?;
     Some((StopBasis::Received, earliest, around.next_api_time(end.version, earliest)))
-}
-
-/// Earliest and latest instant of a deletion that nothing but the missing object shows.
-fn deletion_time(
-    gone: &Sighting,
-    lived: Option<Timestamp>,
-    around: &impl Surroundings,
-) -> Option<(Timestamp, Timestamp)> {
-    let last_step = gone.state.deletion.filter(|d| d.final_step && around.keeps_status_writes());
-    if let Some(deletion) = last_step {
-        return Some((deletion.due, deletion.due));
-    }
-    let earliest = lived.max(gone.proof)?;
-    Some((earliest, around.next_api_time(gone.version.saturating_add(1), earliest)))
 }
 
 /// The resize between two neighbouring versions, if there is one.

@@ -2,7 +2,8 @@
 //! prints, one file a kind, any number of files in any order; lists and plain objects too.
 //!
 //! Nothing is concluded before [`Recorder::finish`]: owners may come in a later file than their pods. Only what
-//! counts of each object is kept. It never asks what time it is: a recording ends with the newest instant in it.
+//! counts of each object is kept. Lists and plain objects show no deletions: what vanished without a trace runs on,
+//! so record with `--output-watch-events`. It never asks what time it is: a recording ends with the newest instant in it.
 
 mod envelope;
 mod events;

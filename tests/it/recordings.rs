@@ -11,6 +11,7 @@ use bizrq::{
     observe::recording::{Recorder, Recording},
 };
 use flate2::read::GzDecoder;
+use proptest::prelude::*;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -176,4 +177,34 @@ fn owned_and_borrowed_events_are_the_same_and_have_distinct_names() {
     assert!(borrowed.is_sorted_by_key(|(_, time)| *time));
     let owned: Vec<_> = recording.into_events().iter().map(|e| (e.id, e.time)).collect();
     assert_eq!(owned, borrowed);
+}
+
+proptest! {
+    /// Real objects with a few bytes changed, dropped or doubled: read or refused, never a panic, and what is refused
+    /// names its place.
+    #[test]
+    fn no_damage_to_a_recording_makes_a_panic(
+        damages in prop::collection::vec((0_usize..40_000, any::<u8>(), 0_usize..4), 1..6),
+    ) {
+        let mut text = texts("v1.36").remove("pods").unwrap();
+        text.truncate(40_000);
+        for (at, byte, how) in damages {
+            let at = at % text.len();
+            match how {
+                0 => text[at] = byte,
+                1 => text.truncate(at.max(1)),
+                2 => text.insert(at, byte),
+                _ => drop(text.remove(at)),
+            }
+            if text.is_empty() {
+                text.push(byte);
+            }
+        }
+        let mut recorder = Recorder::new("east");
+        if let Err(error) = recorder.read("pods", &*text) {
+            prop_assert!(error.to_string().starts_with("pods, line "));
+        }
+        let events = recorder.finish().into_events();
+        prop_assert!(events.is_sorted_by_key(|e| e.time));
+    }
 }

@@ -102,7 +102,7 @@ impl Surroundings for Around {
     fn next_api_time(&self, version: u64, earliest: Timestamp) -> Timestamp {
         let from = self.api_times.partition_point(|(v, _)| *v < version);
         let later = self.api_times.iter().skip(from).map(|(_, time)| *time);
-        later.into_iter().find(|t| *t >= earliest).unwrap_or_else(|| self.newest.max(earliest))
+        later.into_iter().find(|t| *t > earliest).unwrap_or_else(|| self.newest.max(earliest))
     }
 }
 

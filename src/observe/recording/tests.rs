@@ -173,6 +173,26 @@ fn containers_that_ended_before_the_deletion_do_not_end_the_pod_before_it() {
 }
 
 #[test]
+fn a_deletion_stamp_that_went_back_to_the_request_is_no_end() {
+    let bound = pod(2, Some(at(0, 6))).with("/status/containerStatuses", running());
+    let asked = bound.clone().with("/metadata/resourceVersion", json!("3"));
+    let asked = asked.with("/metadata/deletionTimestamp", json!(at(3, 30)));
+    let asked = asked.with("/metadata/deletionGracePeriodSeconds", json!(30));
+    let gone = asked.clone().with("/metadata/resourceVersion", json!("4"));
+    let gone = gone.with("/metadata/deletionTimestamp", json!(at(3, 0)));
+    let gone = gone.with("/metadata/deletionGracePeriodSeconds", json!(0));
+    let later = workload("Job", "j", 50, None, None);
+    let recording = record(&[
+        event("ADDED", &bound),
+        event("MODIFIED", &asked),
+        event("DELETED", &gone),
+        later,
+    ]);
+    let (t, basis) = (time(3, 0), StopBasis::Deleted);
+    assert_eq!(stop(&recording), Some((t, basis, t, time(5, 0))));
+}
+
+#[test]
 fn a_pod_deleted_before_anything_ran_held_its_node_until_then() {
     let bound = pod(2, None).with("/status/phase", json!("Pending"));
     let gone = bound.clone().with("/metadata/resourceVersion", json!("4"));
