@@ -1,8 +1,12 @@
 //! The log that a command was given with `--log`, with its errors in the command line's words.
 
-use super::Error;
+use super::{Error, progress::Progress};
 use crate::{
-    domain::event::{Event, Kind},
+    domain::{
+        event::{Event, Kind},
+        ledger::{Ledger, Record},
+        merkle::{Hash, LeafHasher},
+    },
     event_log::{
         AnyLog, Appended, EventLog, Head, NewEvent, Reader,
         codec::{Decoded, Decoder, Scanned, scan},
@@ -81,6 +85,47 @@ impl OpenedLog {
                     Ok(Decoded::Unknown) | Err(_) => {}
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Folds the whole log into `ledger`, which has applied nothing of it but `ahead` events of its own; what
+    /// `keep` turns down is as good as unknown. `each` sees every event that is kept.
+    pub(super) fn fold(
+        &self,
+        ledger: &mut Ledger,
+        keep: impl Fn(&Event<'_>) -> bool,
+        mut each: impl FnMut(&Event<'_>),
+    ) -> Result<(), Error> {
+        let ahead = ledger.position();
+        let bar = Progress::items("reading", Some(self.head()?.position));
+        let mut reader = self.log.read(1).map_err(|e| self.failed(e))?;
+        let (mut decoder, mut hasher) = (Decoder::default(), LeafHasher::default());
+        while let Some(records) =
+            self.runtime.block_on(reader.next()).map_err(|e| self.failed(e))?
+        {
+            for (position, line) in records.iter() {
+                let scanned = scan(line).map_err(|e| e.to_string());
+                let leaf = scanned.as_ref().map_or_else(
+                    |_| Hash::default(),
+                    |s| s.leaf.unwrap_or_else(|| hasher.leaf(position, &s.leaf_input())),
+                );
+                let decoded = scanned.and_then(|s| decoder.decode(&s).map_err(|e| e.to_string()));
+                let record = match &decoded {
+                    Ok(Decoded::Event(event)) if keep(event) => Record::Event(event),
+                    Ok(Decoded::Newer { kind, version }) => {
+                        Record::Newer { kind: *kind, version: *version }
+                    }
+                    Ok(_) => Record::Unknown,
+                    Err(why) => Record::Undecodable(why.clone()),
+                };
+                let position = position.saturating_add(ahead);
+                ledger.apply_record(position, leaf, &record).map_err(|e| self.failed(e))?;
+                if let Record::Event(event) = record {
+                    each(event);
+                }
+            }
+            bar.more(records.len() as u64);
         }
         Ok(())
     }

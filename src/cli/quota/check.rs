@@ -3,26 +3,14 @@
 use super::file::{Fault, QuotaObject};
 use crate::domain::{
     admission::{Reason, Refusal},
-    book::{Book, Spend, Stamp},
-    event::QuotaDeclared,
-    names::{GroupId, KeyId, Names},
+    event::{Data, Event, Kind, QuotaDeclared},
+    ident::Parts,
+    ledger::{Ledger, Stop},
+    merkle::Hash,
     text::Text,
     time::Timestamp,
 };
 use std::collections::HashMap;
-
-/// Nobody has spent anything: quotas without a history.
-pub(super) struct NoSpend;
-
-impl Spend for NoSpend {
-    fn spent(&self, _: GroupId, _: KeyId, _: Timestamp) -> i128 {
-        0
-    }
-
-    fn has_spent(&self, _: GroupId, _: Timestamp) -> bool {
-        false
-    }
-}
 
 /// The uid of an object that no API server has given one (contract §4): a hash of its name.
 pub(super) fn uid(name: &str) -> String {
@@ -30,13 +18,31 @@ pub(super) fn uid(name: &str) -> String {
     hash.chars().take(32).collect()
 }
 
-/// What `quota apply` says of an object.
-pub(super) fn declaration(object: &QuotaObject, generation: i64) -> QuotaDeclared<'static> {
-    QuotaDeclared {
-        uid: Text::from(uid(&object.name)),
+/// The event that declares an object where no API server does.
+///
+/// Its id holds the generation: of an object without versions nothing else tells one declaration from the next.
+pub(super) fn event(
+    object: &QuotaObject,
+    generation: i64,
+    source: &str,
+    time: Timestamp,
+) -> Event<'static> {
+    let uid = uid(&object.name);
+    let parts = Parts::of(Kind::QuotaDeclared).text(source).text(&uid);
+    let id = parts.bytes(&generation.to_be_bytes()).id();
+    let data = QuotaDeclared {
+        uid: Text::from(uid),
         resource_version: Text::EMPTY,
         generation,
         spec: object.spec.clone(),
+    };
+    Event {
+        id,
+        source: Text::from(source.to_owned()),
+        subject: Text::from(format!("quotas/{}", object.name)),
+        time,
+        recorded_at: time,
+        data: Data::QuotaDeclared(data),
     }
 }
 
@@ -93,30 +99,41 @@ pub(super) fn parents_first(objects: Vec<QuotaObject>) -> Vec<QuotaObject> {
     objects.into_iter().map(|(_, object)| object).collect()
 }
 
-/// Declares `objects` and says which of them would not be in force, and why.
+/// Applies `events`, which declare some of `objects`, and says which of all of them are not in force then, and
+/// why.
 ///
-/// `generations` are those of the objects, in their order; the time is the declarations'.
+/// # Errors
+/// [`Stop`]: the ledger's positions have run out.
 pub(super) fn declare(
-    book: &mut Book,
-    names: &mut Names,
-    spend: &impl Spend,
-    objects: &[(QuotaObject, i64)],
-    time: Timestamp,
-) -> Vec<Fault> {
-    let stamp = Stamp { time, ..Stamp::default() };
+    ledger: &mut Ledger,
+    objects: &[QuotaObject],
+    events: &[Event<'_>],
+) -> Result<Vec<Fault>, Stop> {
     let mut faults = Vec::new();
-    for (object, generation) in objects {
-        let group = names.group(&object.name);
-        let fact = declaration(object, *generation);
-        if let Err(e) = book.quota_declared(names, stamp, group, &fact, spend) {
-            faults.push(fault(object, Reason::InvalidQuantity.name(), format!("spec.hard: {e}")));
+    for event in events {
+        let quarantined = ledger.quarantined().len();
+        ledger.apply(ledger.position().saturating_add(1), Hash::default(), event)?;
+        for told in ledger.quarantined().iter().skip(quarantined) {
+            let declared =
+                |o: &&QuotaObject| event.subject.strip_prefix("quotas/") == Some(&o.name);
+            let why = format!("spec.hard: {}", told.reason);
+            let object = objects.iter().find(declared);
+            faults.extend(object.map(|o| fault(o, Reason::InvalidQuantity.name(), why)));
         }
     }
-    let all: Vec<_> = objects.iter().map(|(object, _)| object).collect();
+    faults.extend(unfit(ledger, objects));
+    Ok(faults)
+}
+
+/// Which of `objects` are not in force, and why.
+fn unfit(ledger: &Ledger, objects: &[QuotaObject]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let (names, Some(book)) = (ledger.names(), ledger.book()) else { return faults };
+    let all: Vec<_> = objects.iter().collect();
     let parents = parents(&all);
     let on_circle = Shape::of(&parents).on_circle;
     for (i, object) in all.iter().enumerate() {
-        let group = names.group(&object.name);
+        let Some(group) = names.known_group(&object.name) else { continue };
         let Some(invalid) = book.invalid(group) else { continue };
         // A circle in a file is never closed in the book: each of its groups waits for its parent.
         let (reason, why) = if on_circle.get(i) == Some(&true) {
@@ -160,9 +177,9 @@ mod tests {
     }
 
     fn told(objects: Vec<QuotaObject>) -> Vec<String> {
-        let objects: Vec<_> = parents_first(objects).into_iter().map(|o| (o, 1)).collect();
-        let (mut book, mut names) = (Book::default(), Names::default());
-        let faults = declare(&mut book, &mut names, &NoSpend, &objects, Timestamp::MIN);
+        let objects = parents_first(objects);
+        let events: Vec<_> = objects.iter().map(|o| event(o, 1, "/t", Timestamp::MIN)).collect();
+        let faults = declare(&mut Ledger::default(), &objects, &events).unwrap();
         faults.iter().map(|f| format!("{}: {}: {}", f.group, f.reason, f.why)).collect()
     }
 

@@ -204,7 +204,8 @@ fn parse(file: &str, text: &str, objects: &mut Objects) -> Result<(), Error> {
     let documents = serde_saphyr::read_with_options::<_, Spanned<Document>>(&mut bytes, options());
     for document in documents {
         if objects.is_full() {
-            let why = format!("{MAX_FAULTS} faults are enough for one time; mend them to see others");
+            let why =
+                format!("{MAX_FAULTS} faults are enough for one time; mend them to see others");
             let (place, group) = (file.to_owned(), String::new());
             objects.faults.push(Fault { place, group, reason: "InvalidSpec", why });
             break;

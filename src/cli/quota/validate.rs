@@ -5,7 +5,7 @@ use crate::cli::{
     Answer, Error,
     out::{Format, Out, Style, printable},
 };
-use crate::domain::{book::Book, names::Names, time::Timestamp};
+use crate::domain::{ledger::Ledger, time::Timestamp};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -46,10 +46,11 @@ struct Report<'f> {
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let file::Objects { good, mut faults } = file::read(&args.files)?;
     let groups = good.len();
-    let objects: Vec<_> = check::parents_first(good).into_iter().map(|o| (o, 1)).collect();
-    let (mut book, mut names) = (Book::default(), Names::default());
-    let tree = check::declare(&mut book, &mut names, &check::NoSpend, &objects, Timestamp::MIN);
-    faults.extend(tree);
+    let objects = check::parents_first(good);
+    let declared = |object| check::event(object, 1, "/operators/validate", Timestamp::MIN);
+    let events: Vec<_> = objects.iter().map(declared).collect();
+    let tree = check::declare(&mut Ledger::default(), &objects, &events);
+    faults.extend(tree.map_err(|e| Error::input("quotas", e))?);
     print(out, args.output, groups, &faults)?;
     Ok(Answer::of(faults.is_empty()))
 }

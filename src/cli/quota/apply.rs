@@ -1,0 +1,220 @@
+//! `bizrq quota apply`: declares quota objects in a log that no API server writes quotas to.
+//!
+//! All or nothing is judged first: an object that is wrong, or does not fit the tree, keeps every other out.
+
+use super::{
+    check,
+    file::{self, Fault, QuotaObject},
+    validate,
+};
+use crate::{
+    cli::{
+        Answer, Error,
+        opened_log::OpenedLog,
+        out::{Align, Cell, Format, Out, Style, Table},
+    },
+    clock,
+    domain::{
+        event::{Data, Event, QuotaSpec},
+        ledger::{self, Ledger},
+        resources::is_model,
+    },
+    event_log::NewEvent,
+};
+use serde::Serialize;
+use std::{collections::HashMap, path::PathBuf};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bizrq quota apply --log ./log quotas.yaml
+  bizrq quota apply --log ./log --as alice depts.yaml teams.yaml
+
+What says the same as before appends nothing.")]
+pub(super) struct Args {
+    /// The log to append to; a folder that is missing is made
+    #[arg(long, value_name = "DIR")]
+    log: String,
+    /// Who declares it: the source becomes /operators/NAME
+    #[arg(long = "as", value_name = "NAME", env = "USER", default_value = "cli", value_parser = operator)]
+    operator: String,
+    /// How the report is shown
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+    /// YAML files, each of one or more documents; `-` reads standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// What the log says of a name last.
+struct Last {
+    uid: String,
+    source: String,
+    generation: i64,
+    spec: QuotaSpec<'static>,
+    removed: bool,
+}
+
+/// What became of an object.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row<'o> {
+    group: &'o str,
+    generation: i64,
+    changed: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'o> {
+    groups: Vec<Row<'o>>,
+    appended: usize,
+    position: u64,
+    root: String,
+}
+
+pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
+    let file::Objects { good, mut faults } = file::read(&args.files)?;
+    if !faults.is_empty() {
+        // The tree is only worth judging when all of it can be read; and no log is made for nothing.
+        validate::print(out, args.output, good.len(), &faults)?;
+        return Ok(Answer::No);
+    }
+    let objects = check::parents_first(good);
+    let log = OpenedLog::open(&args.log)?;
+    let (mut ledger, last) = read(&log)?;
+    faults.extend(objects.iter().filter_map(|object| foreign(object, last.get(&object.name))));
+    let (source, now) = (format!("/operators/{}", args.operator), clock::now());
+    let generation = |object: &QuotaObject| last.get(&object.name).map_or(0, |l| l.generation);
+    let changed = |object: &QuotaObject| !says_the_same(object, last.get(&object.name));
+    let event = |o| check::event(o, generation(o).saturating_add(1), &source, now);
+    let events: Vec<_> = objects.iter().filter(|o| changed(o)).map(event).collect();
+    if faults.is_empty() {
+        let unfit = check::declare(&mut ledger, &objects, &events);
+        faults.extend(unfit.map_err(|e| Error::log(&args.log, e))?);
+    }
+    if !faults.is_empty() {
+        validate::print(out, args.output, objects.len(), &faults)?;
+        return Ok(Answer::No);
+    }
+    append(&log, &args.log, &events)?;
+    let rows = objects.iter().map(|o| {
+        let changed = changed(o);
+        let generation = generation(o).saturating_add(i64::from(changed));
+        Row { group: &o.name, generation, changed }
+    });
+    let head = log.head()?;
+    let report = Report {
+        groups: rows.collect(),
+        appended: events.len(),
+        position: head.position,
+        root: head.root().to_string(),
+    };
+    report.print(out, args.output)?;
+    Ok(Answer::Yes)
+}
+
+/// The state of the log, and what it says of each quota.
+fn read(log: &OpenedLog) -> Result<(Ledger, HashMap<String, Last>), Error> {
+    let mut ledger = Ledger::new(ledger::Options { history: false, ..ledger::Options::default() });
+    let mut last: HashMap<String, Last> = HashMap::new();
+    log.fold(&mut ledger, |_| true, |event| note(&mut last, event))?;
+    Ok((ledger, last))
+}
+
+fn note(last: &mut HashMap<String, Last>, event: &Event<'_>) {
+    let Some(name) = event.subject.strip_prefix("quotas/") else { return };
+    match &event.data {
+        Data::QuotaDeclared(declared) => {
+            let spec = QuotaSpec {
+                parent: declared.spec.parent.clone().into_owned(),
+                hard: declared
+                    .spec
+                    .hard
+                    .iter()
+                    .map(|(k, q)| (k.clone().into_owned(), *q))
+                    .collect(),
+                ..declared.spec
+            };
+            let (uid, source) = (declared.uid.to_string(), event.source.to_string());
+            let generation = declared.generation;
+            let declared = Last { uid, source, generation, spec, removed: false };
+            last.insert(name.to_owned(), declared);
+        }
+        Data::QuotaRemoved(removed) => {
+            if let Some(last) = last.get_mut(name).filter(|l| l.uid == *removed.uid) {
+                last.removed = true;
+            }
+        }
+        _ => {}
+    }
+}
+
+fn says_the_same(object: &QuotaObject, last: Option<&Last>) -> bool {
+    last.is_some_and(|l| !l.removed && l.spec == object.spec)
+}
+
+/// A quota that an API server keeps is not declared beside it.
+fn foreign(object: &QuotaObject, last: Option<&Last>) -> Option<Fault> {
+    let last = last.filter(|l| l.uid != check::uid(&object.name))?;
+    Some(Fault {
+        place: object.place.clone(),
+        group: object.name.clone(),
+        reason: "DeclaredElsewhere",
+        why: format!(
+            "{} keeps this quota (uid {}); change it there, with kubectl",
+            last.source, last.uid
+        ),
+    })
+}
+
+fn append(log: &OpenedLog, place: &str, events: &[Event<'_>]) -> Result<(), Error> {
+    let new: Result<Vec<_>, _> = events.iter().map(NewEvent::new).collect();
+    let new = new.map_err(|e| Error::log(place, e))?;
+    if new.is_empty() { Ok(()) } else { log.append(new).map(drop) }
+}
+
+impl Report<'_> {
+    fn print(&self, out: &mut Out, format: Format) -> Result<(), Error> {
+        let said = |row: &Row<'_>| if row.changed { "declared" } else { "unchanged" };
+        match format {
+            Format::Json => out.json(self),
+            Format::Csv => out.csv(
+                &["group", "generation", "outcome"],
+                self.groups
+                    .iter()
+                    .map(|r| [r.group.to_owned(), r.generation.to_string(), said(r).to_owned()]),
+            ),
+            Format::Table => {
+                let mut table = Table::new(&[
+                    ("group", Align::Left),
+                    ("generation", Align::Right),
+                    ("", Align::Left),
+                ]);
+                for row in &self.groups {
+                    let style = if row.changed { Style::Good } else { Style::Dim };
+                    table.push([
+                        row.group.into(),
+                        row.generation.to_string().into(),
+                        Cell::styled(style, said(row)),
+                    ]);
+                }
+                out.table(&table)?;
+                let Self { appended, position, root, .. } = self;
+                out.line(format_args!(
+                    "{appended} events appended; the log is at position {position}, root {root}"
+                ))
+            }
+        }
+    }
+}
+
+/// A name that can stand in a source.
+fn operator(text: &str) -> Result<String, String> {
+    match is_model(text) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("use at most 63 letters, digits, `.`, `_` or `-`, beginning with a letter or digit"
+                .into())
+        }
+    }
+}
