@@ -1,12 +1,15 @@
 //! Instants as integers. The domain never asks what time it is; every [`Timestamp`] came in an event
 //! or an argument.
 
-use chrono::{DateTime, NaiveDate};
+use chrono::{DateTime, Datelike, NaiveDate};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
 /// Milliseconds in an hour.
 pub const HOUR_MS: i64 = 3_600_000;
+
+/// Milliseconds in a day.
+const DAY_MS: i64 = 86_400_000;
 
 /// The instant that sums of `amount × time` count from: 2026-01-01T00:00:00Z.
 ///
@@ -142,10 +145,36 @@ fn digits(text: &[u8]) -> Option<i64> {
     })
 }
 
+impl Timestamp {
+    /// The text form. Written by hand: it stands several times in every event.
+    fn text(self) -> Option<[u8; 24]> {
+        let day =
+            i32::try_from(self.0.div_euclid(DAY_MS)).ok().and_then(NaiveDate::from_epoch_days)?;
+        let millis = self.0.rem_euclid(DAY_MS);
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        for (range, mut value) in [
+            (0..4, i64::from(day.year())),
+            (5..7, i64::from(day.month())),
+            (8..10, i64::from(day.day())),
+            (11..13, millis / HOUR_MS),
+            (14..16, millis / 60_000 % 60),
+            (17..19, millis / 1000 % 60),
+            (20..23, millis % 1000),
+        ] {
+            for byte in text.get_mut(range)?.iter_mut().rev() {
+                // '0' is 0x30: the low bits are the digit.
+                *byte = b'0' | u8::try_from(value % 10).ok()?;
+                value /= 10;
+            }
+        }
+        Some(text)
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(t) = DateTime::from_timestamp_millis(self.0) else { return Err(fmt::Error) };
-        write!(f, "{}", t.format("%Y-%m-%dT%H:%M:%S%.3fZ"))
+        let text = self.text().ok_or(fmt::Error)?;
+        f.pad(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -200,6 +229,18 @@ mod tests {
             Timestamp::parse("2026-11-29T17:00:00.25+01:00").unwrap().to_string(),
             "2026-11-29T16:00:00.250Z"
         );
+    }
+
+    #[test]
+    fn the_text_is_what_the_general_formatter_writes() {
+        let odd = (0..2000).map(|n| n * 3_629_059_199 + n);
+        for millis in odd.chain([Timestamp::MAX.0, 951_782_400_000, 951_868_799_999]) {
+            let general = DateTime::from_timestamp_millis(millis).unwrap();
+            let general = general.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+            let text = Timestamp::from_millis(millis).unwrap().to_string();
+            assert_eq!(text, general);
+            assert_eq!(Timestamp::parse(&text).unwrap().millis(), millis);
+        }
     }
 
     #[test]

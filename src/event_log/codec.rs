@@ -13,6 +13,7 @@ mod decode;
 mod encode;
 mod memo;
 mod scan;
+mod short;
 
 pub use decode::{Decoded, Decoder, decode};
 pub use encode::{EncodeError, NewEvent};

@@ -15,8 +15,10 @@ use bizrq::{
         time::{ORIGIN, Timestamp},
     },
     event_log::{
-        NewEvent,
+        EventLog, NewEvent,
+        bulk::{self, Batch, Source},
         codec::{Decoder, scan},
+        file::{FileLog, OpenError, Options, segments::SegmentReader},
     },
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -135,5 +137,48 @@ fn codec(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, codec);
+/// A log on disk (read from the page cache): splitting alone, proving, proving and decoding on two threads.
+fn bulk(c: &mut Criterion) {
+    const EVENTS: u64 = 200_000;
+    let dir = tempfile::tempdir().unwrap();
+    let log = FileLog::open(dir.path(), &Options::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for first in (0..EVENTS).step_by(1000) {
+        let events = (first..first + 1000).map(|n| NewEvent::new(&event(n)).unwrap()).collect();
+        runtime.block_on(log.append(events)).unwrap();
+    }
+    log.close().unwrap();
+    let source = || Source::Log { dir: dir.path(), limit: u64::MAX };
+
+    let mut group = c.benchmark_group("bulk");
+    group.throughput(Throughput::Elements(EVENTS)).sample_size(10);
+    group.bench_function("split", |b| {
+        b.iter(|| {
+            let mut reader = SegmentReader::open(dir.path(), 1).unwrap();
+            while let Some(records) = reader.next(u64::MAX).unwrap() {
+                reader.recycle(black_box(records).into_bytes());
+            }
+        });
+    });
+    group.bench_function("prove", |b| {
+        b.iter(|| {
+            bulk::read(source(), |batch| Ok::<_, OpenError>(drop(black_box(batch)))).unwrap()
+        });
+    });
+    group.bench_function("prove and decode", |b| {
+        b.iter(|| {
+            let mut decoder = Decoder::default();
+            let each = |batch: &Batch| {
+                for (_, scanned) in batch.iter() {
+                    black_box(decoder.decode(&scanned.unwrap()).unwrap());
+                }
+                Ok::<_, OpenError>(())
+            };
+            bulk::read(source(), each).unwrap()
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, codec, bulk);
 criterion_main!(benches);

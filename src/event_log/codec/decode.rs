@@ -1,17 +1,13 @@
 //! From scanned attributes and data to a typed event.
 
-use super::{DecodeError, Scanned, memo::Memo};
-use crate::domain::event::{
-    Data, Event, Kind, PodCreated, PodResized, PodStarted, ResizeBasis, StartBasis, TypeName,
-};
+use super::{DecodeError, Scanned, memo::Memo, short};
 use crate::domain::{
-    event::{EventId, ObjectRef},
-    resources::Models,
-    text::Text,
+    event::{Data, Event, EventId, InvalidEventId, Kind, TypeName},
     time::Timestamp,
 };
+use foldhash::fast::RandomState;
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
+use std::{collections::HashMap, sync::LazyLock};
 
 /// What a line says to this build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +48,7 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError`] for a malformed id, time or data.
     pub fn decode<'a>(&mut self, scanned: &Scanned<'a>) -> Result<Decoded<'a>, DecodeError> {
-        let kind = match TypeName::parse(&scanned.type_name) {
+        let kind = match type_name(&scanned.type_name) {
             TypeName::Known(kind) => kind,
             TypeName::Newer { kind, version } => {
                 return json::<IgnoredAny>(scanned).map(|_| Decoded::Newer { kind, version });
@@ -61,9 +57,8 @@ impl Decoder {
                 return json::<IgnoredAny>(scanned).map(|_| Decoded::Unknown);
             }
         };
-        let id = scanned.id.parse::<EventId>();
         Ok(Decoded::Event(Event {
-            id: id.map_err(|error| attribute("id", &error))?,
+            id: id(&scanned.id)?,
             source: scanned.source.clone(),
             subject: scanned.subject.clone(),
             time: time("time", &scanned.time)?,
@@ -72,49 +67,48 @@ impl Decoder {
         }))
     }
 
-    /// Decodes `data`; the kinds that carry a pod's resources share them by their bytes.
+    /// Decodes `data`: starts and stops by the short way where it leads.
     fn data<'a>(&mut self, kind: Kind, scanned: &Scanned<'a>) -> Result<Data<'a>, DecodeError> {
-        match kind {
-            Kind::PodStarted => {
-                let raw: RawStarted<'a> = json(scanned)?;
-                Ok(Data::PodStarted(PodStarted {
-                    uid: raw.uid,
-                    owner: raw.owner,
-                    group: raw.group,
-                    models: raw.models,
-                    node: raw.node,
-                    held: self.memo.resources(raw.held, scanned)?,
-                    reserved: raw.reserved.map(|r| self.memo.resources(r, scanned)).transpose()?,
-                    basis: raw.basis,
-                }))
-            }
-            Kind::PodCreated => {
-                let raw: RawCreated<'a> = json(scanned)?;
-                Ok(Data::PodCreated(PodCreated {
-                    uid: raw.uid,
-                    owner: raw.owner,
-                    group: raw.group,
-                    models: raw.models,
-                    reserved: self.memo.resources(raw.reserved, scanned)?,
-                }))
-            }
-            Kind::PodResized => {
-                let raw: RawResized<'a> = json(scanned)?;
-                Ok(Data::PodResized(PodResized {
-                    uid: raw.uid,
-                    held: self.memo.resources(raw.held, scanned)?,
-                    reserved: raw.reserved.map(|r| self.memo.resources(r, scanned)).transpose()?,
-                    basis: raw.basis,
-                }))
-            }
-            kind => {
-                let mut json = serde_json::Deserializer::from_str(scanned.data);
-                let data = Data::deserialize(kind, &mut json);
-                data.and_then(|data| json.end().map(|()| data))
-                    .map_err(|error| data_error(scanned, &error))
-            }
-        }
+        let short = match kind {
+            Kind::PodStarted => short::started(scanned.data, &mut self.memo).map(Data::PodStarted),
+            Kind::PodStopped => short::stopped(scanned.data).map(Data::PodStopped),
+            _ => None,
+        };
+        short.map_or_else(|| general(kind, scanned), Ok)
     }
+}
+
+/// Decodes `data` whatever its spelling.
+fn general<'a>(kind: Kind, scanned: &Scanned<'a>) -> Result<Data<'a>, DecodeError> {
+    let mut json = serde_json::Deserializer::from_str(scanned.data);
+    let data = Data::deserialize(kind, &mut json);
+    data.and_then(|data| json.end().map(|()| data)).map_err(|error| data_error(scanned, &error))
+}
+
+/// [`TypeName::parse`], which looks at every type, for the names that this build writes.
+fn type_name(name: &str) -> TypeName {
+    static KINDS: LazyLock<HashMap<String, Kind, RandomState>> =
+        LazyLock::new(|| Kind::ALL.iter().map(|kind| (kind.type_name(), *kind)).collect());
+    KINDS.get(name).map_or_else(|| TypeName::parse(name), |kind| TypeName::Known(*kind))
+}
+
+/// An id in two halves, which fit into registers.
+fn id(text: &str) -> Result<EventId, DecodeError> {
+    let half = |digits: &[u8]| {
+        digits.iter().try_fold(0_u64, |value, digit| {
+            let nibble = match digit {
+                b'0'..=b'9' => digit & 0x0f,
+                b'a'..=b'f' => (digit & 0x0f) + 9,
+                _ => return None,
+            };
+            Some((value << 4) | u64::from(nibble))
+        })
+    };
+    let halves = text.as_bytes().split_at_checked(16).filter(|(_, low)| low.len() == 16);
+    let id = halves.and_then(|(high, low)| {
+        Some(EventId((u128::from(half(high)?) << 64) | u128::from(half(low)?)))
+    });
+    id.ok_or_else(|| attribute("id", &InvalidEventId))
 }
 
 fn json<'a, T: Deserialize<'a>>(scanned: &Scanned<'a>) -> Result<T, DecodeError> {
@@ -132,51 +126,4 @@ fn time(name: &'static str, text: &str) -> Result<Timestamp, DecodeError> {
 
 fn attribute(name: &'static str, error: &dyn std::error::Error) -> DecodeError {
     DecodeError::Attribute { name, why: error.to_string() }
-}
-
-/// [`PodStarted`] with its resources as bytes. A test decodes each kind both ways.
-#[derive(Deserialize)]
-struct RawStarted<'a> {
-    #[serde(borrow)]
-    uid: Text<'a>,
-    #[serde(borrow, default)]
-    owner: Option<ObjectRef<'a>>,
-    #[serde(borrow)]
-    group: Text<'a>,
-    #[serde(borrow)]
-    models: Models<'a>,
-    #[serde(borrow)]
-    node: Text<'a>,
-    #[serde(borrow)]
-    held: &'a RawValue,
-    #[serde(borrow, default)]
-    reserved: Option<&'a RawValue>,
-    basis: StartBasis,
-}
-
-/// [`PodCreated`] with its resources as bytes.
-#[derive(Deserialize)]
-struct RawCreated<'a> {
-    #[serde(borrow)]
-    uid: Text<'a>,
-    #[serde(borrow, default)]
-    owner: Option<ObjectRef<'a>>,
-    #[serde(borrow)]
-    group: Text<'a>,
-    #[serde(borrow)]
-    models: Models<'a>,
-    #[serde(borrow)]
-    reserved: &'a RawValue,
-}
-
-/// [`PodResized`] with its resources as bytes.
-#[derive(Deserialize)]
-struct RawResized<'a> {
-    #[serde(borrow)]
-    uid: Text<'a>,
-    #[serde(borrow)]
-    held: &'a RawValue,
-    #[serde(borrow, default)]
-    reserved: Option<&'a RawValue>,
-    basis: ResizeBasis,
 }

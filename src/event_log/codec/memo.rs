@@ -2,9 +2,7 @@
 //!
 //! Bounded: when it is full it is emptied, since the next events tell best what is worth keeping.
 
-use super::{DecodeError, Scanned, decode::data_error};
 use crate::domain::resources::Resources;
-use serde_json::value::RawValue;
 use std::{collections::HashMap, sync::Arc};
 
 /// Entries: a few thousand templates are alive at once in a large cluster; 4,096 of at most 1 KiB are 4 MiB.
@@ -19,22 +17,17 @@ pub(super) struct Memo {
 }
 
 impl Memo {
-    /// The resources that `raw` spells.
-    pub(super) fn resources(
-        &mut self,
-        raw: &RawValue,
-        scanned: &Scanned<'_>,
-    ) -> Result<Arc<Resources>, DecodeError> {
-        if let Some(resources) = self.known.get(raw.get()) {
+    /// The resources that a JSON text spells.
+    pub(super) fn resources(&mut self, spelling: &str) -> serde_json::Result<Arc<Resources>> {
+        if let Some(resources) = self.known.get(spelling) {
             return Ok(Arc::clone(resources));
         }
-        let parsed = serde_json::from_str(raw.get()).map_err(|error| data_error(scanned, &error));
-        let resources = Arc::new(parsed?);
-        if raw.get().len() <= MAX_KEY_BYTES {
+        let resources: Arc<Resources> = Arc::new(serde_json::from_str(spelling)?);
+        if spelling.len() <= MAX_KEY_BYTES {
             if self.known.len() >= MAX_ENTRIES {
                 self.known.clear();
             }
-            self.known.insert(raw.get().into(), Arc::clone(&resources));
+            self.known.insert(spelling.into(), Arc::clone(&resources));
         }
         Ok(resources)
     }

@@ -1,4 +1,6 @@
-use super::{Decoded, Decoder, EncodeError, MAX_LINE_BYTES, NewEvent, decode, scan};
+use super::{
+    Decoded, Decoder, EncodeError, MAX_LINE_BYTES, NewEvent, decode, memo::Memo, scan, short,
+};
 use crate::domain::{
     event::{ClusterBound, Data, Event, Kind, TypeName},
     merkle::{Frontier, LeafHasher},
@@ -166,7 +168,76 @@ fn what_could_not_be_read_again_is_not_written() {
     assert!(NewEvent::copied(&scanned).is_err());
 }
 
+/// What the types say, without a short way.
+fn plain(kind: Kind, data: &str) -> Option<Data<'_>> {
+    let mut json = serde_json::Deserializer::from_str(data);
+    Data::deserialize(kind, &mut json).ok().filter(|_| json.end().is_ok())
+}
+
+/// What the short way says, if anything.
+fn short_way<'a>(kind: Kind, data: &'a str, memo: &mut Memo) -> Option<Data<'a>> {
+    match kind {
+        Kind::PodStarted => short::started(data, memo).map(Data::PodStarted),
+        _ => short::stopped(data).map(Data::PodStopped),
+    }
+}
+
+/// The starts and stops among the literal lines, with their kinds.
+fn starts_and_stops() -> Vec<(Kind, &'static str)> {
+    let all =
+        lines().map(|(_, line)| (event(line).data.kind(), scan(line.as_bytes()).unwrap().data));
+    all.filter_map(|(kind, data)| Some((kind?, data)))
+        .filter(|(kind, _)| matches!(kind, Kind::PodStarted | Kind::PodStopped))
+        .collect()
+}
+
+#[test]
+fn the_short_way_leads_through_what_bizrq_writes_and_says_what_the_types_say() {
+    for (kind, data) in starts_and_stops() {
+        let short = short_way(kind, data, &mut Memo::default());
+        assert!(short.is_some(), "{data}");
+        assert_eq!(short, plain(kind, data));
+    }
+    let (_, start) = starts_and_stops().remove(0);
+    for (from, to) in [
+        (r#""cpu""#, r#""c}}u""#),
+        (r#""cpu""#, r#""c}},\"basis\":\"Bound\"}u""#),
+        (r#""cpu""#, r#""c\u0070u""#),
+        (r#""n1""#, r#""n\n1""#),
+        (r#"{"gpu":"A30"}"#, r#"{"gpu":"A30","cpu":"A4"}"#),
+        (r#"{"gpu":"A30"}"#, r#"{,"gpu":"A30"}"#),
+        (r#"{"gpu":"A30"}"#, r#"{"cpu":"A4",,"gpu":"A30"}"#),
+        (r#"{"gpu":"A30"}"#, r#"{"gpu":null}"#),
+        (r#","basis""#, r#","reserved":null,"basis""#),
+        (r#""Bound"}"#, r#""Bound","note":{}}"#),
+    ] {
+        let odd = start.replace(from, to);
+        assert_ne!(odd, start, "{from}");
+        let short = short_way(Kind::PodStarted, &odd, &mut Memo::default());
+        assert!(short.is_none() || short == plain(Kind::PodStarted, &odd), "{odd}");
+    }
+}
+
 proptest! {
+    /// What the short way takes, the types take, with the same result.
+    #[test]
+    fn damaged_data_never_takes_the_short_way_to_something_else(
+        which in 0_usize..4, at in 0_usize..2000, byte in 0x00_u8..0x7f, cut in 0_usize..3, len in 0_usize..30,
+    ) {
+        let (kind, data) = starts_and_stops()[which];
+        let mut bytes = data.as_bytes().to_vec();
+        let at = at % bytes.len();
+        match cut {
+            0 => bytes[at] = byte,
+            1 => drop(bytes.drain(at..(at + len).min(data.len()))),
+            _ => bytes.insert(at, byte),
+        }
+        let Ok(damaged) = String::from_utf8(bytes) else { return Ok(()) };
+        if let Some(short) = short_way(kind, &damaged, &mut Memo::default()) {
+            prop_assert_eq!(Some(short), plain(kind, &damaged));
+        }
+    }
+
     /// The short way never reads what the general parser would refuse or read otherwise.
     #[test]
     fn damaged_lines_are_read_by_both_ways_alike(
