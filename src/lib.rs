@@ -8,8 +8,10 @@ pub mod domain;
 pub mod event_log;
 #[cfg(feature = "cli")]
 pub mod import;
+pub mod input;
 #[cfg(feature = "cli")]
 pub mod k8s;
 #[cfg(feature = "cli")]
 pub mod observe;
-pub mod input;
+#[cfg(feature = "cli")]
+pub mod projection;

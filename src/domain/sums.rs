@@ -64,6 +64,24 @@ pub struct Line {
     pub uncertain: i128,
 }
 
+/// Everything that is kept under one key but its hours: what a restart needs. Milli-units × milliseconds, or
+/// milli-units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Of segments that ended.
+    pub closed: i128,
+    /// Milli-units of segments that run.
+    pub running: Milli,
+    /// Σ rate × (start − origin) of segments that run.
+    pub started: i128,
+    /// Σ amount × (latest − earliest) of ends that nobody saw.
+    pub uncertain: i128,
+    /// Milli-units of segments that ended, of pods that still run or whose stop may be withdrawn.
+    pub provisional: Milli,
+    /// Milli-units that run at the end of the window, of pods whose final end is known.
+    pub settled: Milli,
+}
+
 /// What budgets count from.
 #[derive(Clone, Debug)]
 struct Account {
@@ -326,6 +344,16 @@ impl Sums {
             let provisional = doubt.provisional != 0 || running != doubt.settled;
             let exact = self.usage(slot, at)?;
             Ok(Line { key: *key, exact, running, provisional, uncertain: doubt.uncertain })
+        })
+    }
+
+    /// Every key with all that is kept under it, in the order of its first use.
+    pub fn parts(&self) -> impl Iterator<Item = (KeyId, Parts)> + '_ {
+        self.keys.iter().zip(&self.rows).enumerate().map(|(slot, (key, row))| {
+            let Row { closed, running, started } = *row;
+            let doubt = self.doubts.get(slot).copied().unwrap_or_default();
+            let Doubt { uncertain, provisional, settled } = doubt;
+            (*key, Parts { closed, running, started, uncertain, provisional, settled })
         })
     }
 

@@ -9,7 +9,7 @@ use crate::domain::{
     book::Spend,
     event::Period,
     history::Unit,
-    names::{GroupId, KeyId},
+    names::{GroupId, KeyId, ObjectId},
     pod::{Pod, Segment},
     quantity::Milli,
     shapes::Measure,
@@ -59,6 +59,27 @@ impl Meter {
         self.newest
     }
 
+    /// Sums of a group as they stand, `None` where nothing was ever used.
+    #[must_use]
+    pub fn sums(&self, group: GroupId) -> Option<&Sums> {
+        self.groups.get(group.index())
+    }
+
+    /// The segments of one pod that is remembered, inside the window, with their groups and shapes.
+    pub fn segments_of<'m>(
+        &'m self,
+        id: ObjectId,
+        mut each: impl FnMut(GroupId, &'m Measure, Segment),
+    ) {
+        let Some(pod) = self.pod(id) else { return };
+        pod.segments(self.basis, |segment| {
+            let measure = self.shapes.known(segment.placement, segment.held);
+            if let (Some(cut), Some(measure)) = (self.window.cut(segment), measure) {
+                each(self.shapes.group(segment.placement), measure, cut);
+            }
+        });
+    }
+
     /// Every pod that is remembered, with its segments up to `at` and their shapes.
     pub fn each_segment<'m>(
         &'m self,
@@ -78,7 +99,7 @@ impl Meter {
 
     /// A pod that is remembered.
     #[must_use]
-    pub fn pod(&self, id: crate::domain::names::ObjectId) -> Option<&Pod> {
+    pub fn pod(&self, id: ObjectId) -> Option<&Pod> {
         let slot = self.index.get(&id)?;
         self.pods.get(*slot as usize)?.as_ref()
     }

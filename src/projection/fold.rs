@@ -1,0 +1,63 @@
+//! From a scanned line to a record that the ledger takes: the one place where a decoding error becomes a
+//! quarantined record. Knows neither files nor stores.
+
+use crate::{
+    domain::{
+        event::{Event, Position},
+        ledger::{Applied, Ledger, Record, Stop},
+        merkle::Hash,
+    },
+    event_log::codec::{Decoded, Decoder, Scanned},
+};
+
+/// What a line says, decoded, or why it says nothing.
+#[derive(Clone, Debug)]
+// Nearly every line is an event: a box would cost an allocation for each.
+#[allow(clippy::large_enum_variant)]
+pub enum Read<'a> {
+    /// Decoded.
+    Decoded(Decoded<'a>),
+    /// It will be quarantined for this reason.
+    Undecodable(String),
+}
+
+impl<'a> Read<'a> {
+    /// Decodes one line.
+    #[must_use]
+    pub fn new(decoder: &mut Decoder, scanned: &Scanned<'a>) -> Self {
+        match decoder.decode(scanned) {
+            Ok(decoded) => Self::Decoded(decoded),
+            Err(why) => Self::Undecodable(why.to_string()),
+        }
+    }
+
+    /// The event, if it is one that this build reads.
+    #[must_use]
+    pub const fn event(&self) -> Option<&Event<'a>> {
+        match self {
+            Self::Decoded(Decoded::Event(event)) => Some(event),
+            _ => None,
+        }
+    }
+
+    /// Applies it as the record at `position`.
+    ///
+    /// # Errors
+    /// [`Stop`]; the ledger is unchanged.
+    pub fn apply(
+        &self,
+        ledger: &mut Ledger,
+        position: Position,
+        leaf: Hash,
+    ) -> Result<Applied, Stop> {
+        let record = match self {
+            Self::Decoded(Decoded::Event(event)) => return ledger.apply(position, leaf, event),
+            Self::Decoded(Decoded::Unknown) => Record::Unknown,
+            Self::Decoded(Decoded::Newer { kind, version }) => {
+                Record::Newer { kind: *kind, version: *version }
+            }
+            Self::Undecodable(why) => Record::Undecodable(why.clone()),
+        };
+        ledger.apply_record(position, leaf, &record)
+    }
+}

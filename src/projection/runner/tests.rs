@@ -1,0 +1,212 @@
+//! A fold that runs, from outside: what waits is told, what the store holds is compared.
+
+use super::*;
+use crate::{
+    domain::{
+        event::{Data, Event, EventId, PodStarted, PodStopped, StartBasis, StopBasis},
+        quantity::Quantity,
+        resources::{Models, Resources},
+        time::{ORIGIN, Timestamp},
+    },
+    event_log::{NewEvent, memory::MemoryLog},
+    projection::{Batch, MemoryStore, RowKey, RowValue},
+};
+use tokio::sync::oneshot;
+
+fn at(ms: u64) -> Timestamp {
+    ORIGIN.shifted(i64::try_from(ms).unwrap())
+}
+
+fn event(n: u64, data: Data<'_>) -> NewEvent {
+    NewEvent::new(&Event {
+        id: EventId(n.into()),
+        source: "/clusters/east".into(),
+        subject: "pods/ns/p".into(),
+        time: at(n),
+        recorded_at: at(n),
+        data,
+    })
+    .unwrap()
+}
+
+/// Pod `n` starts at `n` ms and holds a core.
+fn start(n: u64) -> NewEvent {
+    let mut held = Resources::default();
+    held.limits.set("cpu", Quantity::parse("1").unwrap());
+    let data = PodStarted {
+        uid: format!("p-{n}").into(),
+        owner: None,
+        group: format!("team-{}", n % 3).into(),
+        models: Models::default(),
+        node: "n".into(),
+        held: held.into(),
+        reserved: None,
+        basis: StartBasis::Bound,
+    };
+    event(n, Data::PodStarted(data))
+}
+
+/// A stop that contradicts its start.
+fn early_stop(n: u64) -> NewEvent {
+    let time = at(n - 1);
+    let basis = StopBasis::TerminalStatus;
+    let (earliest, latest, ran) = (time, time, None);
+    let (phase, reason) = Default::default();
+    let uid = format!("p-{n}").into();
+    let data = PodStopped { uid, earliest, latest, basis, phase, reason, ran };
+    let stop = Event {
+        id: EventId(u128::from(n) << 64),
+        source: "/clusters/east".into(),
+        subject: "pods/ns/p".into(),
+        time,
+        recorded_at: time,
+        data: Data::PodStopped(data),
+    };
+    NewEvent::new(&stop).unwrap()
+}
+
+/// A record of a type, whatever it is.
+fn of_type(type_name: &str) -> NewEvent {
+    let line = format!(
+        r#"{{"specversion":"1.0","id":"{:032x}","type":"{type_name}","source":"/clusters/east","subject":"x","time":"2026-11-29T16:00:00.000Z","recordedat":"2026-11-29T16:00:00.000Z","data":{{}}}}"#,
+        7
+    );
+    NewEvent::copied(&scan(line.as_bytes()).unwrap()).unwrap()
+}
+
+async fn log_of(events: u64) -> MemoryLog {
+    let log = MemoryLog::default();
+    log.append((1..=events).map(start).collect()).await.unwrap();
+    log
+}
+
+/// Folds `log` to its end with `store` and gives what was seen, and the store.
+async fn folded(log: &MemoryLog, store: MemoryStore) -> (Status, MemoryStore) {
+    let (runner, mut seen) = Runner::new(store, Options::default());
+    let (end, ended) = oneshot::channel::<()>();
+    let watch = async {
+        seen.caught_up().await.unwrap();
+        drop(end);
+    };
+    let (store, ()) = tokio::join!(runner.run(log, ended), watch);
+    (seen.status(), store.unwrap())
+}
+
+#[tokio::test]
+async fn what_was_committed_is_borne_out_by_the_log_after_a_restart() {
+    let log = log_of(1000).await;
+    let (first, store) = folded(&log, MemoryStore::default()).await;
+    assert_eq!((first.position, first.committed, first.store), (1000, 1000, Found::Nothing));
+    assert_eq!(store.mark().unwrap().unwrap().root(), log.head().await.unwrap().root());
+    log.append((1001..=1500).map(start).collect()).await.unwrap();
+    let (second, again) = folded(&log, store).await;
+    assert_eq!((second.position, second.committed, second.store), (1500, 1500, Found::Confirmed));
+    let (_, fresh) = folded(&log, MemoryStore::default()).await;
+    assert_eq!(again, fresh, "folded in two pieces or in one, the rows are the same");
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_position_sees_it_in_the_ledger() {
+    let log = log_of(3).await;
+    let (runner, mut seen) = Runner::new(MemoryStore::default(), Options::default());
+    let (end, ended) = oneshot::channel::<()>();
+    let watch = async {
+        seen.wait_for(3).await.unwrap();
+        let appended = log.append((4..=600).map(start).collect()).await.unwrap();
+        seen.wait_for(appended.last).await.unwrap();
+        assert_eq!(seen.ledger().position(), 600);
+        let usage = seen.ledger().usage(at(600)).unwrap();
+        assert_eq!(usage.iter().map(|u| u.running).sum::<i128>(), 600 * 1000);
+        end.send(()).unwrap();
+        let why = seen.wait_for(601).await.unwrap_err().why;
+        assert_eq!(&*why, "it was shut down");
+    };
+    let (store, ()) = tokio::join!(runner.run(&log, ended), watch);
+    assert_eq!(store.unwrap().mark().unwrap().unwrap().position(), 600, "the end commits");
+}
+
+#[tokio::test]
+async fn rows_of_another_log_are_thrown_away_and_it_is_said() {
+    let (_, store) = folded(&log_of(20).await, MemoryStore::default()).await;
+    let other = MemoryLog::default();
+    other.append((1..=30).map(|n| start(n * 2)).collect()).await.unwrap();
+    let (status, rebuilt) = folded(&other, store).await;
+    let Found::Discarded { why } = &status.store else { panic!("{status:?}") };
+    assert!(why.contains("at position 20 it stands for root"), "{why}");
+    assert_eq!(rebuilt, folded(&other, MemoryStore::default()).await.1);
+}
+
+#[tokio::test]
+async fn rows_ahead_of_the_log_are_thrown_away() {
+    let (_, store) = folded(&log_of(20).await, MemoryStore::default()).await;
+    let (status, rebuilt) = folded(&log_of(19).await, store).await;
+    let why = "it stands at position 20, but the log ends at 19".into();
+    assert_eq!(status.store, Found::Discarded { why });
+    assert_eq!(rebuilt.mark().unwrap().unwrap().position(), 19);
+}
+
+#[tokio::test]
+async fn a_row_that_the_log_does_not_say_is_found() {
+    let log = log_of(20).await;
+    let (_, mut store) = folded(&log, MemoryStore::default()).await;
+    let mark = store.mark().unwrap().unwrap();
+    let forged = RowValue::Quota(Vec::new());
+    let rows = [(RowKey::Usage("team-1".into()), Some(forged))].into();
+    store.commit(Batch { rows, mark }).unwrap();
+    let (status, rebuilt) = folded(&log, store).await;
+    let Found::Discarded { why } = &status.store else { panic!("{status:?}") };
+    assert!(why.contains("team-1"), "{why}");
+    assert_eq!(rebuilt, folded(&log, MemoryStore::default()).await.1);
+}
+
+#[tokio::test]
+async fn a_newer_version_stops_the_fold_and_everybody_is_told() {
+    let log = log_of(5).await;
+    log.append(vec![of_type("io.bizrq.pod.started.v2"), start(7)]).await.unwrap();
+    let (runner, mut seen) = Runner::new(MemoryStore::default(), Options::default());
+    let watch = async { seen.wait_for(7).await.unwrap_err() };
+    let (ended, told) = tokio::join!(runner.run(&log, std::future::pending::<()>()), watch);
+    let stopped = ended.unwrap_err().to_string();
+    assert!(stopped.starts_with("position 6 is `pod.started` version 2"), "{stopped}");
+    assert_eq!((told.position, &*told.why), (5, stopped.as_str()));
+    assert!(seen.status().stopped.is_some());
+}
+
+#[tokio::test]
+async fn what_contradicts_or_says_nothing_is_counted_and_does_not_stop() {
+    let log = log_of(5).await;
+    let events = vec![
+        early_stop(3),
+        of_type("io.bizrq.pod.started.v1"),
+        of_type("io.bizrq.future.v9"),
+        start(1),
+        start(6),
+    ];
+    log.append(events).await.unwrap();
+    let (status, store) = folded(&log, MemoryStore::default()).await;
+    assert_eq!((status.position, status.quarantined, status.repeated), (10, 2, 1));
+    let mut quarantined = Vec::new();
+    store
+        .rows(&mut |Row(_, value)| {
+            if let RowValue::Quarantined { position, reason } = value {
+                quarantined.push((position, reason));
+            }
+        })
+        .unwrap();
+    assert_eq!(quarantined.iter().map(|q| q.0).collect::<Vec<_>>(), [6, 7]);
+    assert!(quarantined[1].1.contains("missing field"), "{quarantined:?}");
+}
+
+#[tokio::test]
+async fn rows_are_committed_while_the_log_stands_still() {
+    let log = log_of(5).await;
+    let options = Options { commit_every: Duration::from_millis(20), ..Options::default() };
+    let (runner, mut seen) = Runner::new(MemoryStore::default(), options);
+    let (end, ended) = oneshot::channel::<()>();
+    let watch = async {
+        seen.wait(|status| status.committed == 5).await.unwrap();
+        end.send(()).unwrap();
+    };
+    let (store, ()) = tokio::join!(runner.run(&log, ended), watch);
+    store.unwrap();
+}
