@@ -216,12 +216,11 @@ impl Book {
         })
     }
 
-    /// What a workload is charged in `group` at present, its pods that are apart not counted.
+    /// What a workload is charged at present, and in which groups; its pods that are apart are not counted.
     #[must_use]
-    pub fn present_charge(&self, workload: ObjectId, group: GroupId) -> Amounts {
+    pub fn charge_of(&self, workload: ObjectId) -> (Vec<GroupId>, Amounts) {
         let work = self.works.slots.get(&workload).and_then(|s| self.works.row(*s));
-        let charge = work.map(Work::charge).filter(|c| c.groups.contains(&group));
-        charge.map(|c| c.amounts).unwrap_or_default()
+        work.map(Work::charge).map(|c| (c.groups, c.amounts)).unwrap_or_default()
     }
 
     /// Forgets which workloads of `cluster` were gone before `before`: whoever heard of them late would have
@@ -325,7 +324,6 @@ impl Book {
         self.list_creates(slot, &names);
         let Some(work) = self.works.row(slot) else { return };
         let (main_after, mut others_after) = (work.charge(), work.charge_apart());
-        let blank = work.is_blank();
         for name in &names {
             others_after.extend(self.create_charge(*name));
         }
@@ -337,7 +335,11 @@ impl Book {
         for (_, charge) in &others_after {
             post(&mut self.tree, &nothing, charge);
         }
-        if blank && !self.trying {
+    }
+
+    /// Gives back the row of what nothing is known of any more. (A trial keeps it: it may be taken back.)
+    fn drop_blank(&mut self, slot: u32) {
+        if !self.trying && self.works.row(slot).is_some_and(Work::is_blank) {
             self.works.remove(slot);
         }
     }

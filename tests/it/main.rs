@@ -7,6 +7,7 @@ mod golden_pods;
 mod histories;
 mod oracle;
 mod recordings;
+mod rules;
 mod schemas;
 mod shared;
 mod trace;

@@ -176,12 +176,22 @@ fn weigh(
         Some(old) => demand_in(trial, group, review.workload, old.roles, names)?,
         None => Amounts::default(),
     };
-    let above = |key: KeyId, ask| ask > old.get(key);
-    let need = asked.demand.iter().filter(|(key, ask)| above(*key, *ask)).map(|(key, _)| key);
-    let need: Vec<_> = need.collect();
-    let charge = trial.present_charge(asked.workload, group);
-    let grow = need.iter().copied().filter(|key| asked.demand.get(*key) > charge.get(*key));
-    Ok(Case { grow: grow.collect(), need, moved, asked })
+    let (groups, charge) = trial.charge_of(asked.workload);
+    let whole;
+    // A new group is asked for all that is charged elsewhere, too.
+    let ask = if moved {
+        let mut all = Amounts::clone(&asked.demand);
+        all.raise_all(&charge);
+        whole = all;
+        &whole
+    } else {
+        &*asked.demand
+    };
+    let need: Vec<_> =
+        ask.iter().filter(|(key, ask)| *ask > old.get(*key)).map(|(key, _)| key).collect();
+    let present = |key| if groups.contains(&group) { charge.get(key) } else { 0 };
+    let grow = need.iter().copied().filter(|key| ask.get(*key) > present(*key)).collect();
+    Ok(Case { grow, need, moved, asked })
 }
 
 fn demand_in(

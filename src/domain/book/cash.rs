@@ -86,16 +86,23 @@ impl Book {
         Some(limit.saturating_sub(self.budget_used(group, key, spend, at)))
     }
 
-    /// The first millisecond at which `group`'s budget for `key` is used up, if all goes on as it is now;
-    /// `None` where it lists no `cash/K`.
+    /// The first millisecond from `since` on at which `group`'s budget for `key` is used up, if all goes on as
+    /// it is now; `None` where it lists no `cash/K`. `spend` must be exact from `since` on: at best since the
+    /// account was opened.
     #[must_use]
-    pub fn exhaustion(&self, group: GroupId, key: KeyId, spend: &impl Spend) -> Option<Exhaustion> {
+    pub fn exhaustion(
+        &self,
+        group: GroupId,
+        key: KeyId,
+        spend: &impl Spend,
+        since: Timestamp,
+    ) -> Option<Exhaustion> {
         let limit = self.line(group, self.budget_of(key)?).limit?;
         let used_up = |millis: i64| {
             let at = Timestamp::MIN.shifted(millis);
             self.budget_used(group, key, spend, at) >= limit
         };
-        let (mut low, mut high) = (Timestamp::MIN.millis(), Timestamp::MAX.millis());
+        let (mut low, mut high) = (since.millis(), Timestamp::MAX.millis());
         if !used_up(high) {
             return Some(Exhaustion::Never);
         }

@@ -61,6 +61,7 @@ impl Book {
                 }
                 tidy(work);
             });
+            self.drop_blank(slot);
         }
     }
 

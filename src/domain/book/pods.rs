@@ -62,10 +62,7 @@ impl Book {
     pub fn pod_ended(&mut self, pod: ObjectId) {
         let Some(known) = self.pods.remove(&pod) else { return };
         self.shift(&known, false);
-        let blank = self.works.row(known.slot).is_some_and(Work::is_blank);
-        if blank && !self.trying {
-            self.works.remove(known.slot);
-        }
+        self.drop_blank(known.slot);
     }
 
     /// Whether a pod is charged in a group that is not its workload's.

@@ -206,6 +206,7 @@ impl Book {
             }
             tidy(work);
         });
+        self.drop_blank(slot);
     }
 
     /// A pod reserves `reserved` now: the resize that asked for this is real, and older ones of that pod were

@@ -1,0 +1,9 @@
+//! The rules of admission: every trace that broke a promise of the executable model, the model's fold as a slow
+//! oracle for random histories, and budgets that no sequence of edits refills.
+
+mod budgets;
+mod histories;
+mod model;
+mod refusals;
+mod traces;
+mod world;
