@@ -86,17 +86,11 @@ impl Book {
         Some(limit.saturating_sub(self.budget_used(group, key, spend, at)))
     }
 
-    /// The first millisecond from `since` on at which `group`'s budget for `key` is used up, if all goes on as
-    /// it is now; `None` where it lists no `cash/K`. `spend` must be exact from `since` on: at best since the
-    /// account was opened.
+    /// The first millisecond since its account was opened at which `group`'s budget for `key` is used up, if all
+    /// goes on as it is now; `None` where it lists no `cash/K`.
     #[must_use]
-    pub fn exhaustion(
-        &self,
-        group: GroupId,
-        key: KeyId,
-        spend: &impl Spend,
-        since: Timestamp,
-    ) -> Option<Exhaustion> {
+    pub fn exhaustion(&self, group: GroupId, key: KeyId, spend: &impl Spend) -> Option<Exhaustion> {
+        let since = self.opened(group).unwrap_or(Timestamp::MIN);
         let limit = self.line(group, self.budget_of(key)?).limit?;
         let used_up = |millis: i64| {
             let at = Timestamp::MIN.shifted(millis);
