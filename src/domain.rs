@@ -1,7 +1,11 @@
 //! The core: quantities, the tree, the ledger, admission, metering. Pure.
 //!
 //! No I/O, no clock, no randomness, no async, no float: every instant came in an event or an argument.
-#![deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)]
+// Tests add and index as they like: there a panic is a failure, which is what it should be.
+#![cfg_attr(
+    not(test),
+    deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
+)]
 
 pub mod admission;
 pub mod amounts;

@@ -1,17 +1,27 @@
-//! bizrq
-#[cfg(feature = "cli")]
-pub mod cli;
-#[cfg(feature = "cli")]
-pub mod clock;
+//! bizrq: exact quota and usage accounting for Kubernetes, event-sourced.
+
 pub mod domain;
+
 #[cfg(feature = "cli")]
 pub mod event_log;
-#[cfg(feature = "cli")]
-pub mod import;
-pub mod input;
-#[cfg(feature = "cli")]
-pub mod k8s;
-#[cfg(feature = "cli")]
-pub mod observe;
+
 #[cfg(feature = "cli")]
 pub mod projection;
+
+#[cfg(feature = "cli")]
+pub mod k8s;
+
+#[cfg(feature = "cli")]
+pub mod observe;
+
+#[cfg(feature = "cli")]
+pub mod import;
+
+#[cfg(feature = "cli")]
+pub mod input;
+
+#[cfg(feature = "cli")]
+pub mod clock;
+
+#[cfg(feature = "cli")]
+pub mod cli;

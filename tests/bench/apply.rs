@@ -1,6 +1,6 @@
 //! `Ledger::apply`: an event on one core with 150,000 live pods in 10,000 groups, six keys a pod and model
 //! keys beside them, hourly differences and leaves on.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use bizrq::domain::{
     event::*,
@@ -107,7 +107,7 @@ fn apply(c: &mut Criterion) {
     let leaf = Hash([7; 32]);
     let mut ledger = Ledger::new(Options::default());
     let mut next = 0;
-    let mut put = |ledger: &mut Ledger, event: Event<'_>| {
+    let put = |ledger: &mut Ledger, event: Event<'_>| {
         let position = ledger.position() + 1;
         ledger.apply(position, leaf, &event).unwrap();
     };
