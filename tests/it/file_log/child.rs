@@ -66,7 +66,8 @@ fn append_for_ever(dir: &Path, base: u64) {
                 tokio::spawn(async move {
                     for n in (0..).map(|n| base + task * 100_000 + n * 3) {
                         let numbers: Vec<_> = (n..=n + n % 3).collect();
-                        let event = |n: &u64| if n % 7 == 0 { decision(*n) } else { fact(*n) };
+                        let event =
+                            |n: &u64| if n.is_multiple_of(7) { decision(*n) } else { fact(*n) };
                         let at = log.append(numbers.iter().map(event).collect()).await.unwrap();
                         let numbers: Vec<_> = numbers.iter().map(u64::to_string).collect();
                         say(&format!("ack {} {}", at.first, numbers.join(" ")));
