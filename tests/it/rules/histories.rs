@@ -664,7 +664,7 @@ impl World {
                 }
                 let (limit, used) = (self.model.limit(group), self.real.used(group));
                 assert!((0..2).all(|k| used[k] <= limit[k]), "{group} uses {used:?} of {limit:?}");
-                let declared = self.model.declared(group).map(|(uid, spec)| (uid, spec));
+                let declared = self.model.declared(group);
                 let real = self.quotas.get(group).map(|(uid, _, spec)| (*uid, *spec));
                 if self.model.accounts.get(group).is_none_or(|a| a.invalid.is_none()) {
                     assert_eq!(declared, real, "{group} is in force as it is");
