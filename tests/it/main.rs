@@ -9,6 +9,8 @@ mod golden_pods;
 mod histories;
 mod oracle;
 mod recordings;
+mod import_cli;
+mod quota_cli;
 mod rules;
 mod schemas;
 mod shared;

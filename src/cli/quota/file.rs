@@ -270,6 +270,7 @@ fn explain(error: &serde_saphyr::Error) -> String {
         E::Unexpected { expected, .. } => {
             let expected = match *expected {
                 "mapping start" => "a map (lines of `key: value`)",
+                "string scalar" => "a text or a number",
                 "sequence start" => "a list (lines of `- value`)",
                 other => other,
             };
