@@ -11,6 +11,7 @@ use crate::{
     domain::merkle::Hash,
     event_log::NewEvent,
     import::{Counts, Importer, Map, ReadError, RowError, Rows},
+    input,
 };
 use serde::Serialize;
 use std::{
@@ -44,7 +45,7 @@ enum What {
 #[command(after_help = "\
 Examples:
   bizrq import csv --map openb.toml --cluster openb --log ./log openb_pod_list_default.csv
-  zcat runs.csv.gz | bizrq import csv --map runs.toml --cluster lab --log ./log -
+  bizrq import csv --map runs.toml --cluster lab --log ./log runs.csv.gz
 
 A map:
   delimiter = \",\"
@@ -73,7 +74,7 @@ struct Csv {
     /// How the report is shown
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
-    /// The export; `-` reads standard input
+    /// The export, plain, gzip or zstd; `-` reads standard input
     file: PathBuf,
 }
 
@@ -331,15 +332,17 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-fn open(path: &Path) -> Result<(Counted<Box<dyn Read>>, Bar), Error> {
+fn open(path: &Path) -> Result<(Box<dyn Read + Send>, Bar), Error> {
     let stdin = path == Path::new("-");
     let unreadable = |e| Error::input(path.display(), format!("cannot be read: {e}"));
-    let inner: Box<dyn Read> =
+    let inner: Box<dyn Read + Send> =
         if stdin { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(unreadable)?) };
     let total = fs::metadata(path).ok().filter(|m| m.is_file() && !stdin).map(|m| m.len());
     let read = Arc::new(AtomicU64::new(0));
     let bar = Bar { progress: Progress::bytes("importing", total), read: Arc::clone(&read) };
-    Ok((Counted { inner, read }, bar))
+    // Counted below the compression: the bar shows how far the file is.
+    let input = input::decompressed(Counted { inner, read }).map_err(unreadable)?;
+    Ok((input, bar))
 }
 
 fn read_error(name: &str, error: &ReadError) -> Error {

@@ -90,10 +90,15 @@ fn a_later_export_appends_what_is_new_and_a_changed_past_is_refused() {
 fn bad_input_makes_no_log_and_says_where_and_why() {
     let desk = Desk::new();
     let good = desk.write("good.csv", HEAD);
-    let cases: [(&str, Vec<u8>, &str); 4] = [
+    let cases: [(&str, Vec<u8>, &str); 5] = [
         ("empty.csv", Vec::new(), "empty"),
         ("semicolon.csv", HEAD.replace(',', ";").into_bytes(), "delimiter"),
-        ("gzip.csv", b"\x1f\x8b\x08\x00\xff\xff".to_vec(), "not UTF-8"),
+        (
+            "latin.csv",
+            HEAD.replace("qos", "\u{e9}").chars().map(|c| c as u8).collect(),
+            "not UTF-8",
+        ),
+        ("gzip.csv", b"\x1f\x8b\x08\x00\xff\xff".to_vec(), "line 1"),
         ("long.csv", vec![b'x'; 3 << 20], "longer than 1048576 bytes"),
     ];
     for (name, bytes, told) in cases {
@@ -145,6 +150,28 @@ fn an_import_goes_on_when_nobody_reads_its_report() {
     assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true));
     let (_, again) = desk.import("good,be,1000,1,0,0,,0,9\n");
     assert_eq!((&again["known"], &again["position"]), (&1.into(), &2.into()));
+}
+
+#[test]
+fn a_compressed_export_is_read_and_a_bomb_is_not() {
+    use std::io::Write;
+    let gzip = |parts: &[&[u8]]| {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        parts.iter().for_each(|part| gz.write_all(part).unwrap());
+        gz.finish().unwrap()
+    };
+    let desk = Desk::new();
+    let row = b"a,be,1000,1,0,0,,0,9\n";
+    let file = desk.write("t.csv.gz", gzip(&[HEAD.as_bytes(), row]));
+    let (code, report) = json(&desk.command(&["-o", "json", &file]).output().unwrap());
+    assert_eq!((code, &report["appended"]), (Some(0), &2.into()));
+
+    let zeros = vec![0; 1 << 20];
+    let bomb =
+        desk.write("bomb.gz", gzip(&[&[HEAD.as_bytes(), row][..], &vec![&zeros[..]; 64]].concat()));
+    let output = desk.command(&[&bomb]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("line 3: the record is longer"));
 }
 
 #[test]
