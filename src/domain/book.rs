@@ -22,7 +22,7 @@ mod trial;
 mod version;
 mod workload;
 
-pub use cash::{Exhaustion, Spend};
+pub use cash::{Course, Exhaustion, Piece, Spend};
 pub use quotas::{Declaration, Declared, Invalid, Limits, Outcome, Proposal, Spec};
 pub use reservations::Asked;
 pub use rules::{Exceeded, Fault, Frozen, TooFew};

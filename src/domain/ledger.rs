@@ -205,19 +205,7 @@ impl Ledger {
         leaf: Hash,
         event: &Event<'_>,
     ) -> Result<Applied, Stop> {
-        self.advance(position, leaf)?;
-        let applied = match self.take(position, event) {
-            Ok(applied) => applied,
-            Err(contradiction) => self.quarantine(position, contradiction.to_string()),
-        };
-        match applied {
-            Applied::Changed => bump(&mut self.counts.changed),
-            Applied::Repeated => bump(&mut self.counts.repeated),
-            Applied::Ignored => bump(&mut self.counts.ignored),
-            Applied::Dropped => bump(&mut self.counts.dropped),
-            Applied::Quarantined => {}
-        }
-        Ok(applied)
+        self.apply_record(position, leaf, &Record::Event(event))
     }
 
     /// Takes whatever stands at `position`.
@@ -230,33 +218,45 @@ impl Ledger {
         leaf: Hash,
         record: &Record<'_>,
     ) -> Result<Applied, Stop> {
-        match record {
-            Record::Event(event) => self.apply(position, leaf, event),
-            Record::Newer { kind, version } => Err(Stop::NewerVersion {
-                position,
-                type_name: kind.name(),
-                version: *version,
-                reads: kind.version(),
-            }),
-            Record::Unknown => {
-                self.advance(position, leaf)?;
-                bump(&mut self.counts.ignored);
-                Ok(Applied::Ignored)
-            }
-            Record::Undecodable(why) => {
-                self.advance(position, leaf)?;
-                Ok(self.quarantine(position, why.clone()))
-            }
-        }
+        let applied = self.fold(position, record)?;
+        self.frontier.append(leaf);
+        Ok(applied)
     }
 
-    fn advance(&mut self, position: Position, leaf: Hash) -> Result<(), Stop> {
+    /// Takes whatever stands at `position`, for a reader that grows the Merkle tree itself: this ledger's
+    /// [`Self::root`] then says nothing.
+    ///
+    /// # Errors
+    /// [`Stop`]; the ledger is unchanged.
+    pub fn fold(&mut self, position: Position, record: &Record<'_>) -> Result<Applied, Stop> {
         if Some(position) != self.position.checked_add(1) {
             return Err(Stop::NotNext { position: self.position, found: position });
         }
+        let applied = match record {
+            Record::Event(event) => match self.take(position, event) {
+                Ok(applied) => applied,
+                Err(contradiction) => self.quarantine(position, contradiction.to_string()),
+            },
+            Record::Unknown => Applied::Ignored,
+            Record::Undecodable(why) => self.quarantine(position, why.clone()),
+            Record::Newer { kind, version } => {
+                return Err(Stop::NewerVersion {
+                    position,
+                    type_name: kind.name(),
+                    version: *version,
+                    reads: kind.version(),
+                });
+            }
+        };
         self.position = position;
-        self.frontier.append(leaf);
-        Ok(())
+        match applied {
+            Applied::Changed => bump(&mut self.counts.changed),
+            Applied::Repeated => bump(&mut self.counts.repeated),
+            Applied::Ignored => bump(&mut self.counts.ignored),
+            Applied::Dropped => bump(&mut self.counts.dropped),
+            Applied::Quarantined => {}
+        }
+        Ok(applied)
     }
 
     fn quarantine(&mut self, position: Position, reason: String) -> Applied {

@@ -8,7 +8,7 @@ use super::Book;
 use crate::domain::{
     names::{GroupId, KeyId, Map},
     quantity::Milli,
-    time::Timestamp,
+    time::{HOUR_MS, Timestamp},
 };
 
 /// What the meter knows: spend in milli-units × milliseconds since each account was opened.
@@ -18,6 +18,55 @@ pub trait Spend {
 
     /// Whether `group` itself spent anything of any key by `at`, or is spending.
     fn has_spent(&self, group: GroupId, at: Timestamp) -> bool;
+
+    /// Spend of `key` inside the hour that begins at `hour`, to be asked often; `None`: ask [`Self::spent`].
+    fn course(&self, _key: KeyId, _hour: Timestamp) -> Option<Course> {
+        None
+    }
+
+    /// Whether [`Self::spent`] is exact at instants inside the hour that begins at `hour`, not only at its ends.
+    fn is_remembered(&self, _hour: Timestamp) -> bool {
+        true
+    }
+}
+
+/// What groups spent of one key inside one hour, piece by piece.
+#[derive(Clone, Debug, Default)]
+pub struct Course {
+    groups: Map<GroupId, Vec<Piece>>,
+}
+
+/// `amount` milli-units from `from` to `to`; with no length, `amount` milli-units × milliseconds at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// First instant inside.
+    pub from: Timestamp,
+    /// First instant after it.
+    pub to: Timestamp,
+    /// How much.
+    pub amount: i128,
+}
+
+impl Course {
+    /// Adds a piece of a group's spend.
+    pub fn add(&mut self, group: GroupId, piece: Piece) {
+        self.groups.entry(group).or_default().push(piece);
+    }
+}
+
+impl Spend for Course {
+    fn spent(&self, group: GroupId, _: KeyId, at: Timestamp) -> i128 {
+        let pieces = self.groups.get(&group).map_or(&[][..], |pieces| pieces);
+        let of = |piece: &Piece| match piece.to.since(piece.from) {
+            0 if piece.from <= at => piece.amount,
+            _ => piece.amount.saturating_mul(i128::from(piece.to.min(at).since(piece.from).max(0))),
+        };
+        pieces.iter().map(of).fold(0, i128::saturating_add)
+    }
+
+    fn has_spent(&self, group: GroupId, _: Timestamp) -> bool {
+        self.groups.contains_key(&group)
+    }
 }
 
 /// When a budget is used up.
@@ -25,6 +74,8 @@ pub trait Spend {
 pub enum Exhaustion {
     /// From this millisecond on, as far as is known: past, present or to come.
     At(Timestamp),
+    /// Within the hour before this instant, so long ago that the pods that tell the millisecond were forgotten.
+    By(Timestamp),
     /// Not before the end of time if all goes on as it is.
     Never,
 }
@@ -92,20 +143,33 @@ impl Book {
     pub fn exhaustion(&self, group: GroupId, key: KeyId, spend: &impl Spend) -> Option<Exhaustion> {
         let since = self.opened(group).unwrap_or(Timestamp::MIN);
         let limit = self.line(group, self.budget_of(key)?).limit?;
-        let used_up = |millis: i64| {
-            let at = Timestamp::MIN.shifted(millis);
-            self.budget_used(group, key, spend, at) >= limit
-        };
-        let (mut low, mut high) = (since.millis(), Timestamp::MAX.millis());
-        if !used_up(high) {
+        let used_up = |at| self.budget_used(group, key, spend, at) >= limit;
+        if !used_up(Timestamp::MAX) {
             return Some(Exhaustion::Never);
         }
-        // Use never falls, so the first such millisecond is found by halving: 43 times at most.
-        while low < high {
-            let middle = low.midpoint(high);
-            if used_up(middle) { high = middle } else { low = middle.saturating_add(1) }
+        if used_up(since) {
+            return Some(Exhaustion::At(since));
         }
-        Some(Exhaustion::At(Timestamp::MIN.shifted(high)))
+        // Use never falls, so the hour is found by halving, then the millisecond in it: 21 and 22 times.
+        let hour_at = |n: i64| Timestamp::MIN.shifted(n.saturating_mul(HOUR_MS));
+        let number = |at: Timestamp| at.millis().div_euclid(HOUR_MS).saturating_add(1);
+        let next = first(number(since), number(Timestamp::MAX), |n| used_up(hour_at(n)));
+        let hour = hour_at(next.saturating_sub(1));
+        if !spend.is_remembered(hour) {
+            return Some(Exhaustion::By(hour_at(next)));
+        }
+        let course = spend.course(key, hour);
+        let millis = first(0, HOUR_MS, |n| {
+            let at = hour.shifted(n);
+            match &course {
+                Some(course) => {
+                    let joined = Joined { before: spend, hour, course };
+                    self.budget_used(group, key, &joined, at) >= limit
+                }
+                None => used_up(at),
+            }
+        });
+        Some(Exhaustion::At(hour.shifted(millis)))
     }
 
     /// The nearest budget for `key` at or above `group` that is used up at `at`.
@@ -128,5 +192,32 @@ impl Book {
             }
         }
         None
+    }
+}
+
+/// The first number in `low..=high` of which `holds`, if it holds of every number after it and of `high`.
+fn first(mut low: i64, mut high: i64, holds: impl Fn(i64) -> bool) -> i64 {
+    while low < high {
+        let middle = low.midpoint(high);
+        if holds(middle) { high = middle } else { low = middle.saturating_add(1) }
+    }
+    high
+}
+
+/// Spend up to an hour, and inside it.
+struct Joined<'s, S> {
+    before: &'s S,
+    hour: Timestamp,
+    course: &'s Course,
+}
+
+impl<S: Spend> Spend for Joined<'_, S> {
+    fn spent(&self, group: GroupId, key: KeyId, at: Timestamp) -> i128 {
+        let before = self.before.spent(group, key, self.hour);
+        before.saturating_add(self.course.spent(group, key, at))
+    }
+
+    fn has_spent(&self, group: GroupId, at: Timestamp) -> bool {
+        self.before.has_spent(group, at)
     }
 }

@@ -80,6 +80,25 @@ impl Case {
         )
     }
 
+    /// A root with a budget of so many thousandths of a core-hour.
+    fn declare(&mut self, group: &str, milli: i128) {
+        let position = self.ledger.position() + 1;
+        let cash = Quantity::from_milli(milli, Default::default());
+        let spec =
+            QuotaSpec { hard: [("cash/limits.cpu".into(), cash)].into(), ..QuotaSpec::default() };
+        let data =
+            QuotaDeclared { uid: "q".into(), resource_version: "".into(), generation: 1, spec };
+        let event = Event {
+            id: EventId(u128::from(position)),
+            source: "/operators/me".into(),
+            subject: format!("quotas/{group}").into(),
+            time: at(0),
+            recorded_at: at(0),
+            data: Data::QuotaDeclared(data),
+        };
+        assert_eq!(self.ledger.apply(position, Hash::default(), &event).unwrap(), Applied::Changed);
+    }
+
     fn resize(&mut self, ms: i64, milli: i128) -> Applied {
         let basis = ResizeBasis::KubeletStatus;
         let held = cores(milli);
@@ -239,4 +258,30 @@ fn what_leaves_128_bits_is_quarantined_and_changes_nothing() {
     let resize = PodResized { uid: "p".into(), held: Arc::new(held), reserved: None, basis };
     assert_eq!(case.tell(1 << 40, Data::PodResized(resize)), Applied::Quarantined);
     assert_eq!(case.usage(100), before);
+}
+
+#[test]
+fn a_budget_is_used_up_at_a_millisecond_past_or_to_come() {
+    use crate::domain::book::{Exhaustion, Spend};
+    let mut case = Case::new();
+    case.declare("a", 2001);
+    // One core from half past, seven from the next hour on: after 0.5 core-hours the other 1.501 take
+    // 1.501 ÷ 7 hours, which are 771,942 ms and a bit.
+    case.start(HOUR_MS / 2, StartBasis::Bound, 1000);
+    case.resize(HOUR_MS, 7000);
+    let ask = |case: &Case| {
+        let (names, meter) = (case.ledger.names(), case.ledger.meter());
+        let (group, key) =
+            (names.known_group("a").unwrap(), names.known_key("limits.cpu").unwrap());
+        let used = |ms| case.ledger.book().unwrap().budget_used(group, key, meter, at(ms));
+        let limit = 2001 * i128::from(HOUR_MS);
+        assert!(meter.is_remembered(at(0)));
+        (case.ledger.book().unwrap().exhaustion(group, key, meter), used(HOUR_MS + 771_942) < limit)
+    };
+    let expected = (Some(Exhaustion::At(at(HOUR_MS + 771_943))), true);
+    assert_eq!(ask(&case), expected, "to come");
+    case.stop(3 * HOUR_MS, StopBasis::TerminalStatus);
+    assert_eq!(ask(&case), expected, "past");
+    case.stop(HOUR_MS + 1, StopBasis::TerminalStatus);
+    assert_eq!(ask(&case).0, Some(Exhaustion::Never), "a correction takes it back");
 }

@@ -6,7 +6,7 @@
 use super::{Meter, Sums, Window, sums_of};
 use crate::domain::{
     amounts::{Overflow, product},
-    book::Spend,
+    book::{Course, Piece, Spend},
     event::Period,
     history::Unit,
     names::{GroupId, KeyId, ObjectId},
@@ -191,6 +191,40 @@ impl Meter {
         used.checked_sub(sums.before(slot)).ok_or(Unanswerable::Overflow(Overflow))
     }
 
+    /// Spend that counts from the beginning of what is metered, whatever accounts say.
+    #[must_use]
+    pub fn from_the_beginning(&self) -> FromTheBeginning<'_> {
+        FromTheBeginning(self)
+    }
+
+    /// Usage of `key` inside the hour that begins at `hour`, from `opened` of each group on.
+    fn course_of(
+        &self,
+        key: KeyId,
+        hour: Timestamp,
+        opened: impl Fn(GroupId) -> Option<Timestamp>,
+    ) -> Course {
+        let end = hour.shifted(HOUR_MS);
+        let mut course = Course::default();
+        self.each_segment(end, |_, group, measure, segment| {
+            let Some(opened) = opened(group) else { return };
+            let from = segment.from.max(hour).max(opened);
+            let to = segment.to.map_or(end, |to| to.min(end));
+            let amount = measure.usage.get(key);
+            if from < to && amount != 0 {
+                course.add(group, Piece { from, to, amount });
+            }
+        });
+        for adjusted in self.adjusted.iter().filter(|a| a.key == key) {
+            let at = adjusted.at;
+            let counts = opened(adjusted.group).is_some_and(|opened| opened <= at);
+            if counts && hour <= at && at < end {
+                course.add(adjusted.group, Piece { from: at, to: at, amount: adjusted.exact });
+            }
+        }
+        course
+    }
+
     fn used(
         &self,
         sums: &Sums,
@@ -244,14 +278,15 @@ impl Meter {
     }
 }
 
+/// Where the meter cannot answer exactly (pods that ended within that hour were forgotten, or 128 bits are left),
+/// the spend of the whole hour, or the largest there is: never too little.
+fn at_least(spent: impl Fn(Timestamp) -> Result<i128, Unanswerable>, at: Timestamp) -> i128 {
+    spent(at).or_else(|_| spent(Unit::Hour.end_of(at))).unwrap_or(i128::MAX)
+}
+
 impl Spend for Meter {
-    /// Where the meter cannot answer exactly (pods that ended within that hour were forgotten, or 128 bits are
-    /// left), the spend of the whole hour, or the largest there is: never too little.
     fn spent(&self, group: GroupId, key: KeyId, at: Timestamp) -> i128 {
-        let exactly = Self::spent(self, group, key, at);
-        exactly
-            .or_else(|_| Self::spent(self, group, key, Unit::Hour.end_of(at)))
-            .unwrap_or(i128::MAX)
+        at_least(|at| Self::spent(self, group, key, at), at)
     }
 
     fn has_spent(&self, group: GroupId, at: Timestamp) -> bool {
@@ -259,5 +294,39 @@ impl Spend for Meter {
             return false;
         };
         sums.keys().any(|key| self.rate(group, key) != 0 || Spend::spent(self, group, key, at) != 0)
+    }
+
+    fn course(&self, key: KeyId, hour: Timestamp) -> Option<Course> {
+        let opened = |group: GroupId| self.groups.get(group.index()).and_then(Sums::opened);
+        Some(self.course_of(key, hour, opened))
+    }
+
+    fn is_remembered(&self, hour: Timestamp) -> bool {
+        self.forgotten_until.is_none_or(|until| hour >= until)
+    }
+}
+
+/// The meter's usage as spend: budgets that nobody declared when the history was made count all of it.
+#[derive(Clone, Copy, Debug)]
+pub struct FromTheBeginning<'m>(&'m Meter);
+
+impl Spend for FromTheBeginning<'_> {
+    fn spent(&self, group: GroupId, key: KeyId, at: Timestamp) -> i128 {
+        let Some(sums) = self.0.groups.get(group.index()) else { return 0 };
+        let Some(slot) = sums.known_slot(key) else { return 0 };
+        at_least(|at| self.0.used(sums, group, slot, at), at)
+    }
+
+    fn has_spent(&self, group: GroupId, at: Timestamp) -> bool {
+        let Some(sums) = self.0.groups.get(group.index()) else { return false };
+        sums.keys().any(|key| self.0.rate(group, key) != 0 || self.spent(group, key, at) != 0)
+    }
+
+    fn course(&self, key: KeyId, hour: Timestamp) -> Option<Course> {
+        Some(self.0.course_of(key, hour, |_| Some(Timestamp::MIN)))
+    }
+
+    fn is_remembered(&self, hour: Timestamp) -> bool {
+        self.0.is_remembered(hour)
     }
 }
