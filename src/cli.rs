@@ -7,6 +7,7 @@ pub mod progress;
 
 mod completions;
 mod import;
+mod meter;
 mod opened_log;
 pub(crate) mod quota;
 mod schemas;
@@ -26,6 +27,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Exact usage per group, from a log, event lines or a recorded watch
+    Meter(meter::Args),
     /// Take over a history from somewhere else
     Import(import::Args),
     /// Check, declare and draw the quotas of business groups
@@ -144,6 +147,7 @@ pub fn main() -> ExitCode {
 impl Command {
     fn run(self, out: &mut Out) -> Result<Answer, Error> {
         match self {
+            Self::Meter(args) => meter::run(&args, out),
             Self::Import(args) => import::run(args, out),
             Self::Quota(args) => quota::run(&args, out),
             Self::Completions(args) => completions::run(args, out),

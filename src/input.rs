@@ -28,6 +28,17 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     if path == Path::new("-") { decompressed(io::stdin()) } else { decompressed(File::open(path)?) }
 }
 
+/// Bytes of a file, or of the files in a folder, as they lie on the disk; `None` where nobody knows.
+#[must_use]
+pub fn size(path: &Path) -> Option<u64> {
+    let metadata = path.metadata().ok()?;
+    if metadata.is_dir() {
+        let files = path.read_dir().ok()?.flatten().flat_map(|entry| entry.metadata());
+        return Some(files.map(|file| file.len()).sum());
+    }
+    metadata.is_file().then(|| metadata.len())
+}
+
 /// Takes off the compression that the first bytes show.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! A progress bar on long work, when stderr is a terminal; else nothing at all.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Read, stderr};
 
 /// How far the work is. Dropping it clears the bar.
 #[derive(Debug)]
@@ -47,6 +47,11 @@ impl Progress {
     /// So much more is done.
     pub fn more(&self, done: u64) {
         self.0.inc(done);
+    }
+
+    /// `input`, whose bytes count as they are read.
+    pub fn wrap<R: Read>(&self, input: R) -> impl Read {
+        self.0.wrap_read(input)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `bizrq quota`: validate, apply and draw the tree of business groups.
 
 mod apply;
-mod check;
+pub(crate) mod check;
 pub(crate) mod file;
 mod tree;
 mod validate;

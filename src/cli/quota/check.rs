@@ -13,7 +13,7 @@ use crate::domain::{
 use std::collections::HashMap;
 
 /// The uid of an object that no API server has given one (contract §4): a hash of its name.
-pub(super) fn uid(name: &str) -> String {
+pub(crate) fn uid(name: &str) -> String {
     let hash = blake3::hash(name.as_bytes()).to_hex();
     hash.chars().take(32).collect()
 }
@@ -91,7 +91,7 @@ fn parents(objects: &[&QuotaObject]) -> Vec<Option<usize>> {
 }
 
 /// `objects` with parents before their children, otherwise in their order.
-pub(super) fn parents_first(objects: Vec<QuotaObject>) -> Vec<QuotaObject> {
+pub(crate) fn parents_first(objects: Vec<QuotaObject>) -> Vec<QuotaObject> {
     let parents = parents(&objects.iter().collect::<Vec<_>>());
     let depths = Shape::of(&parents).depth;
     let mut objects: Vec<_> = depths.into_iter().zip(objects).collect();

@@ -288,11 +288,7 @@ impl Row {
 
     /// An amount of this row as Kubernetes writes it; of `cash/K` in unit-hours.
     fn text(&self, amount: i128) -> String {
-        if self.cash {
-            NanoHours::of(amount).to_string()
-        } else {
-            draw::quantity(self.unit, amount)
-        }
+        if self.cash { NanoHours::of(amount).to_string() } else { self.unit.written(amount) }
     }
 }
 
@@ -300,6 +296,7 @@ impl From<Row> for RowJson {
     fn from(row: Row) -> Self {
         let exhausted_at = match row.exhaustion {
             Some(Exhaustion::At(at)) => Some(at.to_string()),
+            Some(Exhaustion::By(at)) => Some(format!("by {at}")),
             Some(Exhaustion::Never) => Some("never".to_owned()),
             None => None,
         };

@@ -2,7 +2,10 @@
 //! `cash/limits.cpu`. Normalised once, at the door; comparing never splits.
 
 use super::Why;
-use crate::domain::resources::{is_extended, is_model};
+use crate::domain::{
+    quantity::{Format, Milli, Quantity},
+    resources::{is_extended, is_model},
+};
 use std::{collections::BTreeSet, fmt};
 
 /// What one of something is called, for people.
@@ -45,6 +48,13 @@ impl Unit {
             Some(name) if name.starts_with("hugepages-") => Self::Byte,
             _ => Self::Item,
         }
+    }
+
+    /// An amount as Kubernetes writes it, exactly: bytes by powers of two, all else decimal.
+    #[must_use]
+    pub fn written(self, milli: Milli) -> String {
+        let format = if self == Self::Byte { Format::BinarySI } else { Format::DecimalSI };
+        Quantity::from_milli(milli, format).to_string()
     }
 
     /// `core`, `byte`, `card` or `item`.

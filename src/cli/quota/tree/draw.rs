@@ -6,11 +6,7 @@ use crate::{
         Error,
         out::{Align, Cell, Out, Style, Table},
     },
-    domain::{
-        book::Exhaustion,
-        quantity::{Format, Quantity},
-        quota::Unit,
-    },
+    domain::{book::Exhaustion, quota::Unit},
 };
 
 /// Cells of a bar; each shows eighths.
@@ -125,6 +121,7 @@ fn bar(row: &Row) -> String {
     let mut bar = format!("{}{part}{} {percent:>4} %", "█".repeat(whole), "░".repeat(empty));
     match row.exhaustion {
         Some(Exhaustion::At(at)) => bar.push_str(&format!("  used up at {at}")),
+        Some(Exhaustion::By(at)) => bar.push_str(&format!("  used up in the hour before {at}")),
         Some(Exhaustion::Never) => bar.push_str("  lasts"),
         None => {}
     }
@@ -132,12 +129,6 @@ fn bar(row: &Row) -> String {
         bar.push_str(&format!("  unreviewed {}", people(row.unit, row.unreviewed)));
     }
     bar
-}
-
-/// An amount as Kubernetes writes it, exactly.
-pub(super) fn quantity(unit: Unit, milli: i128) -> String {
-    let format = if unit == Unit::Byte { Format::BinarySI } else { Format::DecimalSI };
-    Quantity::from_milli(milli, format).to_string()
 }
 
 /// An amount for people: `1.5`, `64Gi`; at most three decimals, cut towards zero.

@@ -1,0 +1,226 @@
+//! What `bizrq meter` reads: a log, event lines, recordings.
+
+use super::{Args, by::Names};
+use crate::{
+    cli::{Error, out, progress::Progress},
+    domain::{
+        event::{Event, Position},
+        ledger::{Ledger, Record, Stop},
+        merkle::Hash,
+        time::Timestamp,
+    },
+    event_log::{
+        bulk::{self, Batch, Source},
+        codec::{Decoded, Decoder},
+        file::OpenError,
+    },
+    input,
+    observe::recording::Recorder,
+};
+use std::{
+    io::{Cursor, Read},
+    path::Path,
+};
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Fed {
+    /// Of a log: the last position that counts, and the root up to there.
+    pub(super) head: Option<(Position, Hash)>,
+    /// Records that contradict what is known, or cannot be decoded.
+    pub(super) quarantined: usize,
+    /// The oldest instant of any event.
+    pub(super) oldest: Option<Timestamp>,
+    /// Of a recording: the newest instant in it.
+    pub(super) newest: Option<Timestamp>,
+}
+
+/// Bytes that are looked at to tell event lines from recordings.
+const LOOK_BYTES: u64 = 4096;
+
+/// Feeds the ledger with everything that the arguments name.
+pub(super) fn feed(args: &Args, ledger: &mut Ledger, names: &mut Names) -> Result<Fed, Error> {
+    let mut feeder = Feeder { ledger, names, fed: Fed::default() };
+    match &args.log {
+        Some(log) => feeder.log(args, Path::new(log))?,
+        None => feeder.files(args)?,
+    }
+    feeder.fed.quarantined = feeder.ledger.quarantined().len();
+    for quarantined in feeder.ledger.quarantined().iter().take(10) {
+        out::warn(format!("record {}: {}", quarantined.position, quarantined.reason));
+    }
+    Ok(feeder.fed)
+}
+
+struct Feeder<'f> {
+    ledger: &'f mut Ledger,
+    names: &'f mut Names,
+    fed: Fed,
+}
+
+/// Why reading ended before its end.
+enum Ended {
+    /// The input cannot be read.
+    Open(OpenError),
+    /// The ledger cannot go on.
+    Stop(Stop),
+}
+
+impl From<OpenError> for Ended {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl Feeder<'_> {
+    fn log(&mut self, args: &Args, dir: &Path) -> Result<(), Error> {
+        let limit = match args.as_known_at {
+            Some(at) => position_at(dir, at)?,
+            None => args.position.unwrap_or(Position::MAX),
+        };
+        let bar = Progress::bytes("reading", input::size(dir));
+        let summary =
+            self.events(Source::Log { dir, limit }, &bar).map_err(|ended| match ended {
+                Ended::Open(error) => Error::log(dir.display(), error),
+                Ended::Stop(stop) => Error::log(dir.display(), stop),
+            })?;
+        if let Some(position) = args.position.filter(|p| *p > self.ledger.position()) {
+            let last = self.ledger.position();
+            let why = format!("--position {position}: the log ends at position {last}");
+            return Err(Error::Usage(why));
+        }
+        let root = summary.tree.map(|tree| tree.root());
+        self.fed.head = root.map(|root| (self.ledger.position(), root));
+        if summary.torn_bytes > 0 {
+            out::warn(format!("{} bytes of a half-written line are left out", summary.torn_bytes));
+        }
+        Ok(())
+    }
+
+    /// Files of events are folded as they come, in the order in which they are given; recordings are understood
+    /// together, when all of them are read.
+    fn files(&mut self, args: &Args) -> Result<(), Error> {
+        let mut recorder = Recorder::new(&args.cluster);
+        let mut recorded = false;
+        for path in &args.files {
+            let failed = |e: std::io::Error| Error::input(path.display(), e);
+            let mut input = input::open(path).map_err(failed)?;
+            let mut start = Vec::new();
+            input.by_ref().take(LOOK_BYTES).read_to_end(&mut start).map_err(failed)?;
+            let events = is_event_line(&start);
+            let whole = Cursor::new(start).chain(input);
+            let bar = Progress::bytes("reading", input::size(path));
+            if events {
+                let source = Source::Lines { name: path, input: Box::new(whole) };
+                self.events(source, &bar).map_err(|ended| match ended {
+                    Ended::Open(error) => Error::input(path.display(), error),
+                    Ended::Stop(stop) => Error::input(path.display(), stop),
+                })?;
+            } else {
+                let counted = bar.wrap(whole);
+                let name = path.display().to_string();
+                recorder.read(&name, counted).map_err(|error| {
+                    let place = format!("{}:{}", error.file, error.line);
+                    Error::input(place, error.problem)
+                })?;
+                recorded = true;
+            }
+        }
+        if recorded {
+            self.recording(recorder)?;
+        }
+        Ok(())
+    }
+
+    fn recording(&mut self, recorder: Recorder) -> Result<(), Error> {
+        let recording = recorder.finish();
+        for note in &recording.notes {
+            let place = if note.line > 0 {
+                format!("{}:{}: ", note.file, note.line)
+            } else {
+                String::new()
+            };
+            out::warn(format!("{place}{}", note.text));
+        }
+        self.fed.newest = recording.newest;
+        for event in recording.events() {
+            self.event(&event).map_err(|stop| Error::input("recording", stop))?;
+        }
+        Ok(())
+    }
+
+    fn events(&mut self, source: Source<'_>, bar: &Progress) -> Result<bulk::Summary, Ended> {
+        let mut decoder = Decoder::default();
+        bulk::read(source, |batch| {
+            bar.more(batch.bytes() as u64);
+            self.batch(batch, &mut decoder).map_err(Ended::Stop)
+        })
+    }
+
+    fn batch(&mut self, batch: &Batch, decoder: &mut Decoder) -> Result<(), Stop> {
+        for (_, scanned) in batch.iter() {
+            match scanned.and_then(|scanned| decoder.decode(&scanned)) {
+                Ok(Decoded::Event(event)) => self.event(&event)?,
+                Ok(Decoded::Unknown) => self.fold(&Record::Unknown)?,
+                Ok(Decoded::Newer { kind, version }) => {
+                    self.fold(&Record::Newer { kind, version })?
+                }
+                Err(error) => self.fold(&Record::Undecodable(error.to_string()))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event<'_>) -> Result<(), Stop> {
+        if self.fed.oldest.is_none_or(|oldest| event.time < oldest) {
+            self.fed.oldest = Some(event.time);
+        }
+        self.names.learn(event);
+        self.fold(&Record::Event(event))
+    }
+
+    fn fold(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let position = self.ledger.position().saturating_add(1);
+        self.ledger.fold(position, record).map(|_| ())
+    }
+}
+
+/// The last position that was published up to `at`.
+fn position_at(dir: &Path, at: Timestamp) -> Result<Position, Error> {
+    let mut last = 0;
+    let source = Source::Log { dir, limit: Position::MAX };
+    bulk::read(source, |batch| {
+        for (position, scanned) in batch.iter() {
+            let published = scanned.ok().and_then(|s| Timestamp::parse(&s.recorded_at).ok());
+            if published.is_some_and(|published| published <= at) {
+                last = position;
+            }
+        }
+        Ok(())
+    })
+    .map_err(|error: OpenError| Error::log(dir.display(), error))?;
+    Ok(last)
+}
+
+/// Whether text begins with an event line: an object whose first line names the CloudEvents version.
+fn is_event_line(start: &[u8]) -> bool {
+    let line = start.trim_ascii_start().split(|b| *b == b'\n').next().unwrap_or_default();
+    let attribute = b"\"specversion\"";
+    line.windows(attribute.len()).any(|window| window == attribute)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_and_recordings_are_told_apart_by_looking() {
+        assert!(is_event_line(b"\n {\"specversion\":\"1.0\",\"id\""));
+        assert!(is_event_line(b"{\"id\":\"0\", \"specversion\" : \"1.0\"}\n"));
+        for other in
+            ["", "{}", "{\n\"specversion\":\"1.0\"}", "{\"type\":\"ADDED\"}", "specversion"]
+        {
+            assert!(!is_event_line(other.as_bytes()), "{other}");
+        }
+    }
+}
