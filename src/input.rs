@@ -36,7 +36,7 @@ pub fn size(path: &Path) -> Option<u64> {
         let files = path.read_dir().ok()?.flatten().flat_map(|entry| entry.metadata());
         return Some(files.map(|file| file.len()).sum());
     }
-    metadata.is_file().then(|| metadata.len())
+    metadata.is_file().then_some(metadata.len())
 }
 
 /// Takes off the compression that the first bytes show.

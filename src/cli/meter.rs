@@ -101,17 +101,13 @@ impl Args {
     /// The instant that everything is counted up to, if that is known beforehand.
     fn until(&self) -> Result<Option<Timestamp>, Error> {
         let usage = |why: &str| Err(Error::Usage(why.to_owned()));
-        if let (Some(at), Some(to)) = (self.at, self.to) {
-            if at > to {
-                return usage("--at must not lie after --to: what runs then would not be counted");
-            }
+        if self.at.zip(self.to).is_some_and(|(at, to)| at > to) {
+            return usage("--at must not lie after --to: what runs then would not be counted");
         }
         let known = self.as_known_at.or_else(|| self.log.is_some().then(clock::now));
         let until = self.at.or(self.to).or(known);
-        if let (Some(from), Some(until)) = (self.from, until) {
-            if until < from {
-                return usage("--from must not lie after --to or --at");
-            }
+        if self.from.zip(until).is_some_and(|(from, until)| from > until) {
+            return usage("--from must not lie after --to or --at");
         }
         Ok(until)
     }

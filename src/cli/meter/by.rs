@@ -168,7 +168,8 @@ fn from_pods(ledger: &Ledger, names: &Names, by: &[By], at: Timestamp) -> Result
                 _ => names.value(by, pod),
             };
             let line = line(&mut lines, by, key, value);
-            result = result.and(line.add(&segment, amount, at));
+            let added = line.add(&segment, amount, at);
+            result = result.and(added);
         }
     });
     result.map_err(|e| e.to_string()).map(|()| lines)

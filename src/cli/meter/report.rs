@@ -80,11 +80,10 @@ fn budget_json(budget: &Budget) -> Value {
     })
 }
 
-/// Dimensions, then what was used under them.
+/// The dimensions, and the key if it is none of them: no line adds different keys up.
 fn columns(lines: &[Line]) -> Vec<By> {
-    let mut columns: Vec<By> = lines
-        .first()
-        .map_or(vec![By::Group, By::Key], |line| line.values.iter().map(|(by, _)| *by).collect());
+    let shown = lines.first().map(|line| line.values.iter().map(|(by, _)| *by).collect());
+    let mut columns: Vec<By> = shown.unwrap_or_else(|| vec![By::Group]);
     if !columns.contains(&By::Key) {
         columns.push(By::Key);
     }
