@@ -92,8 +92,9 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
             .map(|()| Answer::Yes);
     };
     let lines = by::lines(&ledger, &names, &args.by, at)?;
-    let budgets = money::budgets(&ledger, quotas, at)?;
-    report::print(out, args.output, &fed, Some((args.from.or(fed.oldest), at)), &lines, &budgets)?;
+    let from = args.from.or(fed.oldest).unwrap_or(at);
+    let budgets = money::budgets(&ledger, quotas, from, at)?;
+    report::print(out, args.output, &fed, Some((from, at)), &lines, &budgets)?;
     Ok(Answer::Yes)
 }
 

@@ -31,13 +31,15 @@ pub(super) struct Budget {
     pub(super) exhaustion: Exhaustion,
 }
 
-/// Every budget that `quotas` give, counted from the beginning of what was metered.
+/// Every budget that `quotas` give, counted from `since`, the beginning of what was metered, and what is left of
+/// it `at` an instant.
 ///
 /// # Errors
 /// A quota that does not fit its tree.
 pub(super) fn budgets(
     ledger: &Ledger,
     quotas: Vec<QuotaObject>,
+    since: Timestamp,
     at: Timestamp,
 ) -> Result<Vec<Budget>, Error> {
     let mut names = ledger.names().clone();
@@ -65,7 +67,7 @@ pub(super) fn budgets(
         for (key, budget) in book.budgets() {
             let line = book.line(group, budget);
             let left = book.cash_left(group, key, &spend, at);
-            let exhaustion = book.exhaustion(group, key, &spend);
+            let exhaustion = book.exhaustion(group, key, &spend, since);
             let (Some(cash), Some(left), Some(exhaustion)) = (line.limit, left, exhaustion) else {
                 continue;
             };

@@ -15,7 +15,7 @@ pub(super) fn print(
     out: &mut Out,
     format: Format,
     fed: &Fed,
-    period: Option<(Option<Timestamp>, Timestamp)>,
+    period: Option<(Timestamp, Timestamp)>,
     lines: &[Line],
     budgets: &[Budget],
 ) -> Result<(), Error> {
@@ -29,13 +29,13 @@ pub(super) fn print(
 fn json(
     out: &mut Out,
     fed: &Fed,
-    period: Option<(Option<Timestamp>, Timestamp)>,
+    period: Option<(Timestamp, Timestamp)>,
     lines: &[Line],
     budgets: &[Budget],
 ) -> Result<(), Error> {
     let usage: Vec<Value> = lines.iter().map(line_json).collect();
     let mut report = json!({
-        "from": period.and_then(|(from, _)| from),
+        "from": period.map(|(from, _)| from),
         "to": period.map(|(_, to)| to),
         "position": fed.head.map(|(position, _)| position),
         "root": fed.head.map(|(_, root)| root.to_string()),
@@ -120,12 +120,11 @@ fn csv(out: &mut Out, lines: &[Line]) -> Result<(), Error> {
 fn table(
     out: &mut Out,
     fed: &Fed,
-    period: Option<(Option<Timestamp>, Timestamp)>,
+    period: Option<(Timestamp, Timestamp)>,
     lines: &[Line],
     budgets: &[Budget],
 ) -> Result<(), Error> {
     let Some((from, to)) = period else { return out.line("Nothing was read.") };
-    let from = from.map_or_else(|| "the beginning".to_owned(), |from| from.to_string());
     out.line(format!("Usage from {from} to {to}"))?;
     if let Some((position, root)) = fed.head {
         out.line(format!("position {position}, root {root}"))?;
