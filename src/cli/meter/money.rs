@@ -45,6 +45,7 @@ pub(super) fn budgets(
     let mut names = ledger.names().clone();
     let mut book = Book::default();
     let spend = ledger.meter().from_the_beginning();
+    let stamp = Stamp { time: since, ..Stamp::default() };
     let quotas = check::parents_first(quotas);
     for quota in &quotas {
         let group = names.group(&quota.name);
@@ -55,7 +56,7 @@ pub(super) fn budgets(
             generation: 1,
             spec: quota.spec.clone(),
         };
-        book.quota_declared(&mut names, Stamp::default(), group, &fact, &spend)
+        book.quota_declared(&mut names, stamp, group, &fact, &spend)
             .map_err(|e| failed(e.to_string()))?;
         if let Some(invalid) = book.invalid(group) {
             return Err(failed(Refusal::fault(&names, group, &invalid.fault).message));
@@ -67,7 +68,7 @@ pub(super) fn budgets(
         for (key, budget) in book.budgets() {
             let line = book.line(group, budget);
             let left = book.cash_left(group, key, &spend, at);
-            let exhaustion = book.exhaustion(group, key, &spend, since);
+            let exhaustion = book.exhaustion(group, key, &spend);
             let (Some(cash), Some(left), Some(exhaustion)) = (line.limit, left, exhaustion) else {
                 continue;
             };

@@ -246,14 +246,13 @@ impl Gather<'_> {
             exhaustion: None,
         };
         let Some(budgeted) = names.budgeted(key) else { return row };
-        let opened = book.opened(group).unwrap_or(self.at);
         Row {
             cash: true,
             used: book.budget_used(group, budgeted, meter, self.at),
             self_used: crate::domain::book::Spend::spent(meter, group, budgeted, self.at),
             consumed: book.consumed(group, budgeted, meter, self.at),
             unreviewed: 0,
-            exhaustion: book.exhaustion(group, budgeted, meter, opened),
+            exhaustion: book.exhaustion(group, budgeted, meter),
             ..row
         }
     }
