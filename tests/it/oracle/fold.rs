@@ -13,6 +13,7 @@ use bizrq::domain::{
 use std::collections::BTreeMap;
 
 /// A ledger and the position that it has read up to.
+#[derive(Clone)]
 pub(crate) struct Fold {
     pub(crate) ledger: Ledger,
     position: u64,
