@@ -7,10 +7,10 @@
 mod file_log;
 mod golden_pods;
 mod histories;
-mod oracle;
-mod recordings;
 mod import_cli;
+mod oracle;
 mod quota_cli;
+mod recordings;
 mod rules;
 mod schemas;
 mod shared;
