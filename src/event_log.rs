@@ -193,6 +193,9 @@ pub enum ReadError {
         /// Last record of the first.
         reached: Position,
     },
+    /// What stands beside the records contradicts them.
+    #[error(transparent)]
+    Contradicted(Box<file::OpenError>),
     /// A line is no event, or not the one that was written.
     #[error("{}, line {line}: {why}", path.display())]
     Line {

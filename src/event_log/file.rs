@@ -242,7 +242,7 @@ impl EventLog for FileLog {
         reader::blocking(&self.dir, move || match recover::recover(&dir) {
             Ok(recovered) => Ok(recovered.head),
             Err(OpenError::Read(error)) => Err(error),
-            Err(other) => Err(segments::not_a_log(&dir, &other.to_string())),
+            Err(other) => Err(ReadError::Contradicted(Box::new(other))),
         })
         .await
     }

@@ -199,7 +199,11 @@ impl Parts {
 /// Writes a JSON string with no more escapes than JSON wants.
 fn push_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    for byte in text.bytes() {
+    let special = |b: &u8| *b < 0x20 || matches!(b, b'"' | b'\\');
+    let plain = text.as_bytes().iter().position(special).unwrap_or(text.len());
+    let (plain, rest) = text.as_bytes().split_at(plain);
+    out.extend_from_slice(plain);
+    for byte in rest.iter().copied() {
         let short = match byte {
             b'"' | b'\\' => byte,
             0x08 => b'b',

@@ -1,10 +1,18 @@
 //! Folders that are not what they should be: lies, holes, strangers. Errors name the file and the remedy.
 
 use super::{append, closed_log, head, open, prove, scratch, segments};
-use bizrq::event_log::{
-    ReadError,
-    conformance::fact,
-    file::{FileLog, OpenError},
+use bizrq::{
+    domain::{
+        event::{Data, Event, EventId, LogOpened},
+        merkle::LeafHasher,
+        time::ORIGIN,
+    },
+    event_log::{
+        Head, NewEvent, ReadError,
+        codec::scan,
+        conformance::fact,
+        file::{FileLog, OpenError},
+    },
 };
 use std::{fs, path::Path};
 
@@ -134,6 +142,55 @@ fn a_segment_that_is_missing_is_named_by_its_positions() {
     fs::write(dir.path().join(format!("{:020}.jsonl", middle + 1)), "").unwrap();
     let error = prove(dir.path()).unwrap_err();
     assert!(matches!(error, OpenError::Read(ReadError::Overlap { .. })), "{error}");
+}
+
+/// What a roll-over leaves: the first record says which tree it continues.
+fn continued_log(dir: &Path, base: &Head, root: String) {
+    let opened = LogOpened {
+        base: base.position,
+        root: root.into(),
+        frontier: base.frontier.hashes().iter().map(|hash| hash.to_string().into()).collect(),
+        previous: "before".into(),
+    };
+    let event = Event {
+        id: EventId(1001),
+        source: "/operators/ann".into(),
+        subject: "log".into(),
+        time: ORIGIN,
+        recorded_at: ORIGIN,
+        data: Data::LogOpened(opened),
+    };
+    let (first, mut line) = (base.position + 1, Vec::new());
+    NewEvent::new(&event).unwrap().write_line(first, &mut LeafHasher::default(), &mut line);
+    fs::write(dir.join(format!("{first:020}.jsonl")), line).unwrap();
+}
+
+#[test]
+fn a_continued_log_goes_on_with_positions_and_tree_of_the_log_before() {
+    let (before, after) = (scratch(), scratch());
+    let base = closed_log(before.path(), 1000);
+    continued_log(after.path(), &base, base.root().to_string());
+    for n in 1002..=1003 {
+        let log = open(after.path()).unwrap();
+        assert_eq!(head(&log).last_decision, 1001);
+        assert_eq!(append(&log, vec![fact(n)]).first, n);
+    }
+    let (summary, numbers) = prove(after.path()).unwrap();
+    assert_eq!(numbers, [1001, 1002, 1003]);
+    let tree = summary.tree.unwrap();
+    assert_eq!(tree.position(), 1003);
+    // The tree holds the first thousand leaves, too.
+    let mut whole = base.frontier.clone();
+    let text = fs::read_to_string(&segments(after.path())[0]).unwrap();
+    for line in text.lines() {
+        whole.append(scan(line.as_bytes()).unwrap().leaf.unwrap());
+    }
+    assert_eq!(tree, whole);
+
+    let lying = scratch();
+    continued_log(lying.path(), &base, "0".repeat(64));
+    let error = open(lying.path()).unwrap_err();
+    assert!(matches!(error, OpenError::NoBase { first: 1001, .. }), "{error}");
 }
 
 #[test]
