@@ -6,6 +6,7 @@ pub mod out;
 pub mod progress;
 
 mod completions;
+mod demo;
 mod import;
 mod meter;
 mod opened_log;
@@ -27,6 +28,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Watch a simulated fortnight: quotas, training jobs, a lost node, a budget that runs out
+    Demo(demo::Args),
     /// Exact usage per group, from a log, event lines or a recorded watch
     Meter(meter::Args),
     /// Take over a history from somewhere else
@@ -147,6 +150,7 @@ pub fn main() -> ExitCode {
 impl Command {
     fn run(self, out: &mut Out) -> Result<Answer, Error> {
         match self {
+            Self::Demo(args) => demo::run(&args, out),
             Self::Meter(args) => meter::run(&args, out),
             Self::Import(args) => import::run(args, out),
             Self::Quota(args) => quota::run(&args, out),

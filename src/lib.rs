@@ -21,6 +21,9 @@ pub mod import;
 pub mod input;
 
 #[cfg(feature = "cli")]
+pub mod demo;
+
+#[cfg(feature = "cli")]
 pub mod clock;
 
 #[cfg(feature = "cli")]

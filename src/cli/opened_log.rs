@@ -53,6 +53,11 @@ impl OpenedLog {
         self.runtime.block_on(self.log.append(events)).map_err(|e| self.failed(e))
     }
 
+    /// Does with the log what takes more than one append.
+    pub(super) fn with_log<T>(&self, work: impl AsyncFnOnce(&AnyLog) -> T) -> T {
+        self.runtime.block_on(work(&self.log))
+    }
+
     /// Where the log ends.
     pub(super) fn head(&self) -> Result<Head, Error> {
         self.runtime.block_on(self.log.head()).map_err(|e| self.failed(e))

@@ -3,7 +3,7 @@
 mod apply;
 pub(crate) mod check;
 pub(crate) mod file;
-mod tree;
+pub(super) mod tree;
 mod validate;
 
 use super::{Answer, Error, out::Out};

@@ -63,15 +63,15 @@ pub(super) struct Args {
 
 /// The tree, parents before their children.
 #[derive(Serialize)]
-struct Tree {
+pub(in crate::cli) struct Tree {
     at: Timestamp,
     position: u64,
-    groups: Vec<Group>,
+    pub(in crate::cli) groups: Vec<Group>,
 }
 
-#[derive(Serialize)]
-struct Group {
-    group: String,
+#[derive(Clone, Serialize)]
+pub(in crate::cli) struct Group {
+    pub(in crate::cli) group: String,
     parent: Option<String>,
     depth: usize,
     /// `Ready`, or why not: `NotReady`, `Removed`, `Undeclared`.
@@ -128,19 +128,36 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         log.fold(&mut ledger, |event| !declared || !is_quota(&event.data), |_| {})?;
     }
     let at = args.at.unwrap_or_else(clock::now);
-    let mut tree =
-        Tree { at, position: ledger.position().saturating_sub(ahead), groups: Vec::new() };
-    let places = places(&ledger, at)?;
-    tree.groups = Gather { ledger: &ledger, at, all: args.all }.groups(&places);
+    let mut tree = Tree::of(&ledger, at, args.all)?;
+    tree.position = tree.position.saturating_sub(ahead);
     if let Some(name) = &args.group {
         tree.groups = below(tree.groups, name)?;
     }
     match args.output {
         Format::Json => out.json(&tree)?,
         Format::Csv => csv(&tree, out)?,
-        Format::Table => draw::draw(&tree, out)?,
+        Format::Table => tree.draw(out)?,
     }
     Ok(Answer::Yes)
+}
+
+impl Tree {
+    /// The tree of a ledger, spend counted up to `at`; with `all` also keys that a group does not list.
+    pub(in crate::cli) fn of(ledger: &Ledger, at: Timestamp, all: bool) -> Result<Self, Error> {
+        let groups = Gather { ledger, at, all }.groups(&places(ledger, at)?);
+        Ok(Self { at, position: ledger.position(), groups })
+    }
+
+    /// The groups whose names `keep` lets through.
+    pub(in crate::cli) fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
+        let groups = self.groups.iter().filter(|g| keep(&g.group)).cloned().collect();
+        Self { groups, ..*self }
+    }
+
+    /// Draws it for people.
+    pub(in crate::cli) fn draw(&self, out: &mut Out) -> Result<(), Error> {
+        draw::draw(self, out)
+    }
 }
 
 /// Declares the objects of files before anything else happened; whether there were any.

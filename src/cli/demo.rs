@@ -1,0 +1,196 @@
+//! `bizrq demo`: a simulated fortnight in a real log, read back, proved and explained.
+
+mod people;
+mod report;
+
+use super::{
+    Answer, Error,
+    opened_log::OpenedLog,
+    out::{Out, note},
+    progress::Progress,
+};
+use crate::{
+    demo::{self, Options},
+    domain::{
+        event::Position,
+        ledger::{Ledger, Record},
+        merkle::Hash,
+    },
+    event_log::{
+        bulk::{self, Source},
+        codec::{Decoded, Decoder},
+        file::{OpenError, roots::Roots},
+    },
+};
+use report::{Proof, Report};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bizrq demo
+  bizrq demo --seed 7 --log ./demo
+  bizrq demo --pods 1000000 --log ./bench
+  bizrq demo --json | jq .exhausted
+
+The fortnight is 2026-11-02 to 2026-11-16, whatever the clock says. The same seed gives the same bytes. Nothing is
+staged: quotas are proposed and declared, workloads reviewed and admitted or refused by the rules that the webhook
+uses, everything is appended to a file log, and every number that is printed was read back from it.")]
+pub(super) struct Args {
+    /// Another seed, another fortnight
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Pods in all; the story has about a hundred and fifty of its own
+    #[arg(long, value_name = "N", default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pods: u64,
+    /// Keep the log in this folder, which must be new or empty
+    #[arg(long, value_name = "DIR")]
+    log: Option<String>,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
+    let folder = Folder::of(args.log.as_deref())?;
+    let options = Options { seed: args.seed, pods: args.pods };
+    let played = play(&folder, options)?;
+    if args.pods < played.pods {
+        note(format_args!(
+            "the story itself takes {} pods; {} were asked for",
+            played.pods, args.pods
+        ));
+    }
+    let (ledger, proof) = read_back(&folder.path)?;
+    let report = Report::of(options, args.log.as_deref(), &played, &ledger, proof)?;
+    if args.json {
+        out.json(&report)?;
+    } else {
+        people::print(&report, &played, out)?;
+    }
+    Ok(Answer::of(report.is_proved()))
+}
+
+fn play(folder: &Folder, options: Options) -> Result<demo::Played, Error> {
+    let log = OpenedLog::open(&folder.name())?;
+    // A pod is told of in two records, a little more with its workload.
+    let records = options.pods.saturating_mul(9) / 4;
+    let bar = Progress::items("simulating", Some(records));
+    let played = log.with_log(async |log| demo::play(log, options, |done| bar.at(done)).await);
+    // The log is closed here, with its last root.
+    played.map_err(|e| Error::log(folder.name(), e))
+}
+
+/// Reads the log as an auditor would: every record against its leaf, the tree against the recorded roots; and folds it.
+fn read_back(dir: &Path) -> Result<(Ledger, Proof), Error> {
+    let failed = |e: OpenError| Error::log(dir.display(), e);
+    let roots = Roots::read(dir).map_err(failed)?;
+    let bar = Progress::items("reading back", Some(roots.last_position()));
+    let (mut ledger, mut decoder) = (Ledger::default(), Decoder::default());
+    let source = Source::Log { dir, limit: Position::MAX };
+    let summary = bulk::read(source, |batch| {
+        for (position, scanned) in batch.iter() {
+            let decoded = scanned.and_then(|scanned| decoder.decode(&scanned));
+            let record = match &decoded {
+                Ok(Decoded::Event(event)) => Record::Event(event),
+                Ok(Decoded::Newer { kind, version }) => {
+                    Record::Newer { kind: *kind, version: *version }
+                }
+                Ok(Decoded::Unknown) => Record::Unknown,
+                Err(why) => Record::Undecodable(why.to_string()),
+            };
+            // The reading thread has proved the leaves; the root is that of its tree.
+            ledger
+                .apply_record(position, Hash::default(), &record)
+                .map_err(|e| Error::log(dir.display(), e))?;
+        }
+        bar.more(batch.len() as u64);
+        Ok::<_, Failed>(())
+    })
+    .map_err(|failed: Failed| failed.told(dir))?;
+    let proof = Proof {
+        records: summary.lines,
+        bytes: summary.bytes,
+        roots: roots.entries().len() as u64,
+        root: summary.tree.map(|tree| tree.root()).unwrap_or_default(),
+        last_root: roots.entries().last().map(|(_, root)| *root).unwrap_or_default(),
+    };
+    Ok((ledger, proof))
+}
+
+/// Why reading back ended.
+enum Failed {
+    Open(OpenError),
+    Told(Error),
+}
+
+impl From<OpenError> for Failed {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+impl Failed {
+    fn told(self, dir: &Path) -> Error {
+        match self {
+            Self::Open(error) => Error::log(dir.display(), error),
+            Self::Told(error) => error,
+        }
+    }
+}
+
+/// Where the log is: a folder to keep, or one that goes when the command ends.
+struct Folder {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Folder {
+    fn of(kept: Option<&str>) -> Result<Self, Error> {
+        let Some(place) = kept else { return Self::temporary() };
+        // A log that is there already belongs to somebody; a missing folder cannot be opened, and is made later.
+        if let Ok(log) = OpenedLog::open_read(place) {
+            let position = log.head()?.position;
+            if position > 0 {
+                let why = format!("holds a log of {position} records already; give a new folder");
+                return Err(Error::log(place, why));
+            }
+        }
+        Ok(Self { path: PathBuf::from(place), keep: true })
+    }
+
+    fn temporary() -> Result<Self, Error> {
+        let parent = std::env::temp_dir();
+        for n in 0_u32..1000 {
+            let path = parent.join(format!("bizrq-demo-{}-{n}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path, keep: false }),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(Error::log(path.display(), e)),
+            }
+        }
+        Err(Error::log(parent.display(), "is full of earlier demos; remove bizrq-demo-* there"))
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.keep {
+            // What cannot be removed is left to whoever cleans the temporary folder.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
