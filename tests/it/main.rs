@@ -9,6 +9,7 @@ mod file_log;
 mod golden_pods;
 mod histories;
 mod import_cli;
+mod meter;
 mod oracle;
 mod quota_cli;
 mod recordings;
