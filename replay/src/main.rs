@@ -1,2 +1,90 @@
-//! bizrq-replay
-fn main() {}
+//! `bizrq-replay`: the auditor's program. It reads a log of bizrq and nothing else: no cluster, no server, no store.
+//!
+//! It never writes to a log. Everything that it says follows from the records by the same fold that bizrq runs.
+
+mod reading;
+mod verify;
+
+use bizrq::cli::{
+    Answer, Error,
+    out::{self, Out},
+};
+use clap::{Parser, Subcommand};
+use std::{io, process::ExitCode};
+
+/// Replays a log of bizrq: is it what was written, what did it say when, and which records make a number?
+#[derive(Debug, Parser)]
+#[command(name = "bizrq-replay", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  bizrq-replay verify --log ./log
+
+Exit codes:
+  0  fine
+  1  the answer is no: the history differs
+  2  the command line is wrong
+  3  an input cannot be read, or the output cannot be written
+  4  the log cannot be opened")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Prove that a log is what was written: structure, leaves, order, types, roots
+    Verify(verify::Args),
+}
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // Help for a reader that has gone is no error.
+            let _ = usage.print();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
+        }
+    };
+    let mut out = Out::stdout();
+    let done = match &cli.command {
+        Command::Verify(args) => verify::run(args, &mut out),
+    };
+    match done.and_then(|answer| out.flush().map(|()| answer)) {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        // Whoever read the output has seen enough.
+        Err(Error::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(e) => {
+            // What was found before the error is worth printing.
+            let _ = out.flush();
+            out::complain(&e);
+            ExitCode::from(e.code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_shows_examples() {
+        Cli::command().debug_assert();
+        for command in Cli::command().get_subcommands().filter(|c| c.get_name() != "help") {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let example = format!("bizrq-replay {} --log", command.get_name());
+            assert!(help.contains("Examples:") && help.contains(&example), "{example}");
+        }
+    }
+}

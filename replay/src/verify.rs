@@ -1,0 +1,120 @@
+//! `bizrq-replay verify`: is this log what was written, from the first record to the last?
+//!
+//! One fast reading proves every leaf, the order, and every recorded root, and folds the events with their types.
+//! Only when something differs is the log examined again, slowly, to name what was done to it.
+
+mod examine;
+mod finding;
+mod history;
+mod report;
+
+use crate::{
+    Output,
+    reading::{Halt, Log},
+};
+use bizrq::{
+    cli::{Answer, Error, out::Out},
+    domain::{event::Position, merkle::Hash},
+    event_log::{
+        ReadError,
+        bulk::Summary,
+        file::{
+            OpenError,
+            roots::{ROOT_EVERY, Roots},
+        },
+    },
+};
+use finding::{Finding, What};
+use history::History;
+use report::{Given, Report};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bizrq-replay verify --log ./log
+  bizrq-replay verify --log ./log --root 4f0a…64 hex digits
+  bizrq-replay verify --log ./log -o json
+
+What is checked: segments and positions without holes; the leaf of every record, computed again; every line of
+the file `roots`; every event by its type and version; the fold of all of them; roots that closed periods state.
+Quarantined records and gaps between heartbeats are listed; they are part of an honest history and no fault.
+With --root the log must have, or once have had, this root: the one on an invoice, say, at its position.")]
+pub(super) struct Args {
+    /// The log to read
+    #[arg(long, value_name = "DIR")]
+    log: String,
+    /// The root that it must have
+    #[arg(long, value_name = "HASH")]
+    root: Option<Hash>,
+    /// How the report is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
+    let log = Log::open(&args.log)?;
+    let mut history = History::new(log.first()?);
+    let read = log.each("verifying", Position::MAX, |position, line| {
+        history.take(position, line);
+        Ok(())
+    });
+    let (summary, mut findings) = match read {
+        Ok(summary) => (summary, absent_roots(&log)?),
+        Err(Halt::Log(error)) if tells_of_a_change(&error) => {
+            (Summary::default(), changes(&log, &error)?)
+        }
+        Err(Halt::Log(error)) => return Err(Error::log(&log.place, error)),
+        Err(Halt::Failed(error)) => return Err(error),
+        Err(Halt::Enough) => (Summary::default(), Vec::new()),
+    };
+    let given = match (&summary.tree, args.root) {
+        (Some(tree), root) => {
+            findings.extend(history::claims(&log, &history)?);
+            root.map(|root| Given::find(&log, root, tree)).transpose()?
+        }
+        (None, root) => root.map(Given::unknown),
+    };
+    findings.extend(given.as_ref().and_then(Given::finding));
+    let report = Report::new(&log, &summary, &history, given, findings)?;
+    report.print(args.output, out)?;
+    match &history.stop {
+        // The bytes are what was written, but what they say only a newer build knows.
+        Some(stop) if report.ok() => Err(Error::log(&log.place, stop)),
+        _ => Ok(Answer::of(report.ok())),
+    }
+}
+
+/// Whether an error says that the log is not what was written, rather than that it cannot be read.
+fn tells_of_a_change(error: &OpenError) -> bool {
+    match error {
+        OpenError::Read(read) => !matches!(read, ReadError::Io { .. } | ReadError::NotALog { .. }),
+        OpenError::Roots { .. }
+        | OpenError::RootDiffers { .. }
+        | OpenError::Truncated { .. }
+        | OpenError::NoBase { .. } => true,
+        OpenError::Io { .. } | OpenError::Locked { .. } | OpenError::Unsupported { .. } => false,
+    }
+}
+
+/// What was done to the log; at least what the fast reading met.
+fn changes(log: &Log, error: &OpenError) -> Result<Vec<Finding>, Error> {
+    let mut findings = examine::examine(log)?;
+    if findings.is_empty() {
+        findings.push(Finding::of(What::Unexplained, 0, 0, error.to_string()));
+    }
+    Ok(findings)
+}
+
+/// Blocks that lie before a recorded root and have none: a writer leaves no hole in `roots`.
+fn absent_roots(log: &Log) -> Result<Vec<Finding>, Error> {
+    let roots = Roots::read(&log.dir).map_err(|e| Error::log(&log.place, e))?;
+    let first = log.first()?.next_multiple_of(ROOT_EVERY);
+    let due = (first..roots.last_position()).step_by(usize::try_from(ROOT_EVERY).unwrap_or(1));
+    let absent = due.filter(|position| roots.get(*position).is_none());
+    let finding = |position: Position| {
+        let why = format!("the file `roots` has no line of position {position}, and later ones");
+        let from = position.saturating_sub(ROOT_EVERY).saturating_add(1);
+        Finding::of(What::Roots, from, position, why)
+    };
+    Ok(absent.map(finding).take(finding::LISTED).collect())
+}
