@@ -13,6 +13,7 @@
 
 mod cash;
 mod facts;
+mod pace;
 mod pods;
 mod quotas;
 mod reservations;
@@ -23,6 +24,7 @@ mod version;
 mod workload;
 
 pub use cash::{Course, Exhaustion, Piece, Spend};
+pub use pace::Pace;
 pub use quotas::{Declaration, Declared, Invalid, Limits, Outcome, Proposal, Spec};
 pub use reservations::Asked;
 pub use rules::{Exceeded, Fault, Frozen, TooFew};
@@ -80,6 +82,7 @@ pub struct Book {
     invalid: Vec<GroupId>,
     /// Of a key K, by its number: `cash/K`, if anybody ever limited it.
     budgets: Vec<Option<KeyId>>,
+    paces: pace::Paces,
     works: Works,
     /// Workloads that are gone, and since when.
     ended: Map<ObjectId, Timestamp>,

@@ -1,10 +1,10 @@
 //! Time budgets: the same carve-out as everything else, of another quantity.
 //!
 //! Under `cash/K` what a group uses is what it spent of K, and what it claims is its budget: a parent has given
-//! a child `max(cash(child), used(child))`. Only that spend is a function of time, so nothing is kept here: the
-//! meter says what each group spent by an instant, and the tree says who counts in whom.
+//! a child `max(cash(child), used(child))`. Only that spend is a function of time: the meter says what each group
+//! spent by an instant, and the tree says who counts in whom (`pace.rs`: how to look at few of them).
 
-use super::Book;
+use super::{Book, Pace};
 use crate::domain::{
     names::{GroupId, KeyId, Map},
     quantity::Milli,
@@ -18,6 +18,12 @@ pub trait Spend {
 
     /// Whether `group` itself spent anything of any key by `at`, or is spending.
     fn has_spent(&self, group: GroupId, at: Timestamp) -> bool;
+
+    /// How `group`'s own spend of `key` goes on. `None`: not known; then every question looks at every group.
+    /// Who answers this tells the book of every change ([`Book::paced`]).
+    fn pace(&self, _group: GroupId, _key: KeyId) -> Option<Pace> {
+        None
+    }
 
     /// Spend of `key` inside the hour that begins at `hour`, to be asked often; `None`: ask [`Self::spent`].
     fn course(&self, _key: KeyId, _hour: Timestamp) -> Option<Course> {
@@ -103,6 +109,9 @@ impl Book {
         at: Timestamp,
     ) -> i128 {
         let Some(budget) = self.budget_of(key) else { return self.consumed(group, key, spend, at) };
+        if let Some(used) = self.used_by_pace(group, key, budget, at) {
+            return used;
+        }
         let mut used = Map::<GroupId, i128>::default();
         for at_group in self.tree.bottom_up(group) {
             let given = self.tree.children(at_group).iter().map(|child| {
@@ -187,7 +196,14 @@ impl Book {
             let limit = self.tree.cell(group, budget).limit;
             if limit == super::UNLISTED {
                 open.extend(self.tree.parents(group));
-            } else if self.budget_used(group, key, spend, at) >= limit {
+                continue;
+            }
+            let used_up = match self.bounds(group, key, budget, at) {
+                Some((low, _)) if low >= limit => true,
+                Some((_, high)) if high < limit => false,
+                _ => self.budget_used(group, key, spend, at) >= limit,
+            };
+            if used_up {
                 return Some(group);
             }
         }

@@ -231,6 +231,7 @@ impl Book {
     ) -> Result<Declared, Error> {
         let newest = version(&fact.resource_version, fact.generation)?;
         let spec = self.spec(names, &fact.spec)?;
+        self.learn_paces(spend);
         let object = Declaration { uid: Uid::of(&fact.uid), generation: fact.generation, spec };
         let gone = !fact.resource_version.is_empty() && self.gone_quotas.contains(&object.uid);
         let account = self.account_mut(group);

@@ -12,6 +12,15 @@ use crate::domain::{
 /// The limit of a key that is not listed: none.
 pub(super) const UNLISTED: Milli = Milli::MAX;
 
+/// Marks keys under which sums go up plainly: nothing is claimed, and amounts may be negative. They are the
+/// book's own, never a group's.
+const PLAIN: u32 = 1 << 31;
+
+/// The plain key of this number.
+pub(super) const fn plain(number: u32) -> KeyId {
+    KeyId(number | PLAIN)
+}
+
 /// One key of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
@@ -36,6 +45,18 @@ struct Node {
     places: Vec<u32>,
     /// Keys that have a cell, in the order of their first use.
     keys: Vec<KeyId>,
+    /// By the number of a plain key: the same.
+    plain: Vec<u32>,
+}
+
+impl Node {
+    fn places(&self, key: KeyId) -> (&Vec<u32>, usize) {
+        if key.0 & PLAIN == 0 {
+            (&self.places, key.index())
+        } else {
+            (&self.plain, (key.0 & !PLAIN) as usize)
+        }
+    }
 }
 
 /// All groups, all keys.
@@ -206,7 +227,8 @@ impl Tree {
         if old == parents {
             return;
         }
-        let keys = self.keys(group).to_vec();
+        let mut keys = self.keys(group).to_vec();
+        keys.extend(self.plain_keys(group));
         let (left, joined) = (
             old.iter().filter(|p| !parents.contains(p)),
             parents.iter().filter(|p| !old.contains(p)),
@@ -277,21 +299,33 @@ impl Tree {
     }
 
     fn place(&self, group: GroupId, key: KeyId) -> Option<u32> {
-        let place = self.nodes.get(group.index())?.places.get(key.index())?;
-        place.checked_sub(1)
+        let (places, at) = self.nodes.get(group.index())?.places(key);
+        places.get(at)?.checked_sub(1)
+    }
+
+    fn plain_keys(&self, group: GroupId) -> impl Iterator<Item = KeyId> + use<> {
+        let count = self.nodes.get(group.index()).map_or(0, |node| node.plain.len());
+        (0..u32::try_from(count).unwrap_or(u32::MAX)).map(plain)
     }
 
     #[cold]
     fn new_cell(&mut self, group: GroupId, key: KeyId) -> u32 {
-        self.cells.push(Cell::EMPTY);
+        let is_plain = key.0 & PLAIN != 0;
+        let claim = if is_plain { Milli::MIN } else { 0 };
+        self.cells.push(Cell { claim, ..Cell::EMPTY });
         self.owners.push((group, key));
         let place = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
         let node = self.node(group);
-        node.keys.push(key);
-        if node.places.len() <= key.index() {
-            node.places.resize(key.index().saturating_add(1), 0);
+        let (places, at) = if is_plain {
+            (&mut node.plain, (key.0 & !PLAIN) as usize)
+        } else {
+            node.keys.push(key);
+            (&mut node.places, key.index())
+        };
+        if places.len() <= at {
+            places.resize(at.saturating_add(1), 0);
         }
-        if let Some(slot) = node.places.get_mut(key.index()) {
+        if let Some(slot) = places.get_mut(at) {
             *slot = place;
         }
         place.saturating_sub(1)

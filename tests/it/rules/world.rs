@@ -3,7 +3,7 @@
 
 use bizrq::domain::{
     admission::{Decision, Former, QuotaReview, Refusal, Review, decide, decide_quota},
-    book::{Book, Declared, Spend, Stamp, Trial},
+    book::{Book, Declared, Pace, Spend, Stamp, Trial},
     event::{
         Admission, ObjectRef, Operation, PodResize, QuotaDeclared, QuotaProposed, QuotaRemoved,
         QuotaSpec, ReservationExpired, Role, WorkloadGone, WorkloadObserved, WorkloadsAdmitted,
@@ -104,6 +104,7 @@ pub(crate) struct Till {
     closed: Vec<(&'static str, i64, i64, i64)>,
     running: BTreeMap<u32, (&'static str, i64, i64)>,
     key: Option<KeyId>,
+    newest: i64,
     groups: BTreeMap<GroupId, &'static str>,
 }
 
@@ -114,6 +115,7 @@ impl Till {
     }
 
     fn halt(&mut self, pod: u32, now: i64) {
+        self.newest = now;
         if let Some((group, cpu, since)) = self.running.remove(&pod) {
             self.closed.push((group, cpu, since, now));
         }
@@ -154,6 +156,15 @@ impl Spend for Till {
         self.segments(group).map(spent).sum()
     }
 
+    fn pace(&self, group: GroupId, key: KeyId) -> Option<Pace> {
+        let at = ORIGIN.shifted(self.newest * HOUR_MS);
+        let name = self.groups.get(&group).copied().unwrap_or("?");
+        let running = self.running.values().filter(|(g, ..)| *g == name).map(|(_, cpu, _)| *cpu);
+        let rate = if Some(key) == self.key { 1000 * i128::from(running.sum::<i64>()) } else { 0 };
+        let base = Spend::spent(self, group, key, at) - rate * i128::from(self.newest * HOUR_MS);
+        Some(Pace { base, rate, from: at })
+    }
+
     fn has_spent(&self, group: GroupId, at: Timestamp) -> bool {
         let group = self.groups.get(&group).copied().unwrap_or("?");
         self.busy(group, (at.millis() - ORIGIN.millis()) / HOUR_MS)
@@ -183,6 +194,14 @@ impl Real {
 
     pub(crate) fn time(&self) -> Timestamp {
         ORIGIN.shifted(self.now * HOUR_MS)
+    }
+
+    /// As the ledger does it, but of every group.
+    fn keep_pace(&mut self) {
+        for group in GROUPS {
+            let group = self.names.group(group);
+            self.book.paced(group, &self.till);
+        }
     }
 
     fn stamp(&mut self) -> Stamp {
@@ -220,6 +239,12 @@ impl Real {
     }
 
     pub(crate) fn apply(&mut self, record: &Rec) -> Option<Declared> {
+        let declared = self.tell(record);
+        self.keep_pace();
+        declared
+    }
+
+    fn tell(&mut self, record: &Rec) -> Option<Declared> {
         let stamp = self.stamp();
         match record {
             Rec::Admitted(batch) => {
