@@ -248,6 +248,7 @@ impl Ledger {
                 });
             }
         };
+        self.tell_paces();
         self.position = position;
         match applied {
             Applied::Changed => bump(&mut self.counts.changed),
@@ -293,6 +294,14 @@ impl Ledger {
                 self.charge(&change)?;
                 Ok(applied)
             }
+        }
+    }
+
+    /// Tells the book whose spend goes on otherwise from now on.
+    fn tell_paces(&mut self) {
+        let Some(book) = &mut self.book else { return };
+        while let Some(group) = self.meter.next_changed() {
+            book.paced(group, &self.meter);
         }
     }
 

@@ -62,6 +62,8 @@ pub struct Meter {
     forgotten_until: Option<Timestamp>,
     newest: Option<Timestamp>,
     segments: [Vec<Segment>; 2],
+    /// Groups with an account whose sums changed since somebody asked.
+    changed: Vec<GroupId>,
 }
 
 /// A signed correction that was applied.
@@ -161,7 +163,13 @@ impl Meter {
             forgotten_until: None,
             newest: None,
             segments: Default::default(),
+            changed: Vec::new(),
         }
+    }
+
+    /// A group with an account whose spend changed since the last call that returned it.
+    pub fn next_changed(&mut self) -> Option<GroupId> {
+        self.changed.pop()
     }
 
     /// Takes `pod.created`.
@@ -337,6 +345,7 @@ impl Meter {
         if let Some(sums) = sums_of(&mut self.groups, group, self.history).filter(|_| inside) {
             let slot = sums.slot(key);
             sums.adjust(slot, at, exact)?;
+            self.changed.push(group);
             self.adjusted.push(Adjusted { group, key, at, exact });
             self.newest = self.newest.max(Some(at));
         }
@@ -471,6 +480,9 @@ impl Meter {
         let measure = self.shapes.measure(names, segment.placement, segment.held)?;
         let Some(sums) = sums_of(&mut self.groups, group, history) else { return Ok(()) };
         sums.apply(step, measure)?;
+        if sums.opened().is_some() && self.changed.last() != Some(&group) {
+            self.changed.push(group);
+        }
         self.newest = self.newest.max(Some(segment.to.unwrap_or(segment.from)));
         Ok(())
     }

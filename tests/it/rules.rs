@@ -4,6 +4,7 @@
 mod budgets;
 mod histories;
 mod model;
+mod paces;
 mod refusals;
 mod traces;
 mod world;

@@ -105,10 +105,7 @@ impl Book {
 
     /// The pace of `group` changed (a pod started, stopped or moved; a correction; its account was opened).
     pub fn paced(&mut self, group: GroupId, spend: &impl Spend) {
-        if self.budgets.iter().all(Option::is_none) {
-            return;
-        }
-        for (key, _) in self.budgets().collect::<Vec<_>>() {
+        for key in (0..).zip(0..self.paces.known.len()).map(|(key, _)| KeyId(key)) {
             if self.paces.known.get(key.index()).is_some_and(|known| *known) {
                 self.keep_pace(group, key, spend);
             }
@@ -134,8 +131,7 @@ impl Book {
 
     fn keep_pace(&mut self, group: GroupId, key: KeyId, spend: &impl Spend) {
         let pace = spend.pace(group, key).filter(|pace| {
-            let fits =
-                pace.base.unsigned_abs() < FARTHEST && pace.rate.unsigned_abs() < FASTEST;
+            let fits = pace.base.unsigned_abs() < FARTHEST && pace.rate.unsigned_abs() < FASTEST;
             fits && line(pace.base, pace.rate, pace.from) >= 0
         });
         let Some(pace) = pace else {

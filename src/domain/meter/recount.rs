@@ -6,7 +6,7 @@
 use super::{Meter, Sums, Window, sums_of};
 use crate::domain::{
     amounts::{Overflow, product},
-    book::{Course, Piece, Spend},
+    book::{Course, Pace, Piece, Spend},
     event::Period,
     history::Unit,
     names::{GroupId, KeyId, ObjectId},
@@ -14,7 +14,7 @@ use crate::domain::{
     quantity::Milli,
     shapes::Measure,
     sums::{Line, Step},
-    time::{HOUR_MS, Timestamp},
+    time::{HOUR_MS, ORIGIN, Timestamp},
 };
 use std::borrow::Cow;
 
@@ -157,6 +157,7 @@ impl Meter {
         let before = self.sums_at(opened)?.get(group.index()).cloned().unwrap_or_default();
         if let Some(sums) = sums_of(&mut self.groups, group, self.history) {
             sums.open_account(opened, &before)?;
+            self.changed.push(group);
         }
         Ok(())
     }
@@ -287,6 +288,16 @@ fn at_least(spent: impl Fn(Timestamp) -> Result<i128, Unanswerable>, at: Timesta
 impl Spend for Meter {
     fn spent(&self, group: GroupId, key: KeyId, at: Timestamp) -> i128 {
         at_least(|at| Self::spent(self, group, key, at), at)
+    }
+
+    fn pace(&self, group: GroupId, key: KeyId) -> Option<Pace> {
+        let from = self.newest.unwrap_or(Timestamp::MIN);
+        let still = Pace { from, ..Pace::default() };
+        let Some(sums) = self.groups.get(group.index()) else { return Some(still) };
+        let Some(opened) = sums.opened() else { return Some(still) };
+        let Some(slot) = sums.known_slot(key) else { return Some(still) };
+        let base = sums.usage(slot, ORIGIN).ok()?.checked_sub(sums.before(slot))?;
+        Some(Pace { base, rate: sums.running(slot), from: from.max(opened) })
     }
 
     fn has_spent(&self, group: GroupId, at: Timestamp) -> bool {

@@ -4,9 +4,10 @@
 use super::world::{Adm, CASH, CPU, Hard, Prop, QSpec, Real, Rec};
 use bizrq::domain::{
     admission::Reason,
-    book::{Declared, Exhaustion, Outcome},
+    book::{Declared, Exhaustion, Outcome, Spend},
     event::Operation::{self, Create, Delete, Update},
-    time::{HOUR_MS, ORIGIN},
+    names::{GroupId, KeyId},
+    time::{HOUR_MS, ORIGIN, Timestamp},
 };
 
 struct Budgets {
@@ -191,4 +192,28 @@ fn the_exhaustion_instant_is_the_first_millisecond_that_is_spent() {
         b.real.book.consumed(r, cpu, &b.real.till, b.real.time()),
         16 * 1000 * i128::from(HOUR_MS)
     );
+}
+
+/// Spend that may not be asked.
+struct Mute;
+
+impl Spend for Mute {
+    fn spent(&self, group: GroupId, _: KeyId, _: Timestamp) -> i128 {
+        panic!("asked what {group:?} spent")
+    }
+    fn has_spent(&self, _: GroupId, _: Timestamp) -> bool {
+        true
+    }
+}
+
+#[test]
+fn whoever_told_its_pace_is_not_asked() {
+    let mut b = Budgets::spent();
+    let (a, r, cpu) = (b.real.group("A"), b.real.group("R"), b.real.names.key(CPU));
+    b.real.apply(&Rec::Pod { uid: 7, top: 7, group: "A", dem: [2, 0], bound: true });
+    b.real.now += 2;
+    let hours = |n: i128| n * 1000 * i128::from(HOUR_MS);
+    let used = |group| b.real.book.budget_used(group, cpu, &Mute, b.real.time());
+    assert_eq!((used(a), used(r)), (hours(8), hours(8)), "4 of before, 2 cores for 2 hours");
+    assert_eq!(b.real.book.cash_out(a, cpu, &Mute, b.real.time()), Some(a));
 }
