@@ -705,7 +705,7 @@ fn run(count: u64, strict: bool, expected: &[&'static str]) {
     println!("{records} records: {all:?}");
     let seen: BTreeSet<_> =
         all.into_iter().filter(|(_, n)| *n >= 10).map(|(what, _)| what).collect();
-    for what in expected {
+    for what in expected.iter().filter(|_| count >= 100) {
         assert!(seen.contains(what), "`{what}` hardly ever happened");
     }
 }
