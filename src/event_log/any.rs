@@ -2,7 +2,7 @@
 
 use super::{
     AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records,
-    file::{FileLog, FileReader, OpenError, Options},
+    file::{FileLog, FileReader, OpenError, Options, Torn},
     memory::{MemoryLog, MemoryReader},
 };
 use crate::domain::event::Position;
@@ -41,6 +41,26 @@ impl AnyLog {
     /// [`OpenError`]: no log.
     pub fn open_read(location: &str) -> Result<Self, OpenError> {
         FileLog::open_read(folder(location)?).map(Self::File)
+    }
+
+    /// The half line that opening for appending cut off: tell a person.
+    #[must_use]
+    pub const fn torn(&self) -> Option<&Torn> {
+        match self {
+            Self::File(log) => log.torn(),
+            Self::Memory(_) => None,
+        }
+    }
+
+    /// Ends writing, and says whether everything that belongs beside the records was written.
+    ///
+    /// # Errors
+    /// [`AppendError::Closed`] when that failed, or an append before it.
+    pub fn close(self) -> Result<(), AppendError> {
+        match self {
+            Self::File(log) => log.close(),
+            Self::Memory(_) => Ok(()),
+        }
     }
 }
 
