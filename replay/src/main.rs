@@ -2,7 +2,9 @@
 //!
 //! It never writes to a log. Everything that it says follows from the records by the same fold that bizrq runs.
 
+mod explain;
 mod reading;
+mod state;
 mod verify;
 
 use bizrq::cli::{
@@ -18,6 +20,8 @@ use std::{io, process::ExitCode};
 #[command(after_help = "\
 Examples:
   bizrq-replay verify --log ./log
+  bizrq-replay state --log ./log --at 2026-11-30T00:00:00Z
+  bizrq-replay explain --log ./log --group team-a --key limits.cpu
 
 Exit codes:
   0  fine
@@ -34,6 +38,20 @@ struct Cli {
 enum Command {
     /// Prove that a log is what was written: structure, leaves, order, types, roots
     Verify(verify::Args),
+    /// Say what was used, allowed and left at an instant, or as it was known then
+    State(state::Args),
+    /// List the segments that a number is the sum of, with the records that made them
+    Explain(explain::Args),
+}
+
+/// Which clock is metered; the two are never mixed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Basis {
+    /// From binding to the recorded end, on the API server's clock
+    #[default]
+    Held,
+    /// From the first container's start to the last one's end, on the node's clock
+    Ran,
 }
 
 /// How a result is printed.
@@ -44,6 +62,15 @@ enum Output {
     Table,
     /// For programs
     Json,
+}
+
+impl From<Basis> for bizrq::domain::pod::Basis {
+    fn from(basis: Basis) -> Self {
+        match basis {
+            Basis::Held => Self::Held,
+            Basis::Ran => Self::Ran,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -58,6 +85,8 @@ fn main() -> ExitCode {
     let mut out = Out::stdout();
     let done = match &cli.command {
         Command::Verify(args) => verify::run(args, &mut out),
+        Command::State(args) => state::run(args, &mut out),
+        Command::Explain(args) => explain::run(args, &mut out),
     };
     match done.and_then(|answer| out.flush().map(|()| answer)) {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

@@ -3,12 +3,21 @@
 
 use bizrq::{
     cli::{Error, progress::Progress},
-    domain::event::Position,
+    domain::{
+        event::Position,
+        hours::NanoHours,
+        ledger::{Applied, Ledger},
+        merkle::{Hash, LeafHasher},
+        quantity::Milli,
+        quota::Unit,
+        time::Timestamp,
+    },
     event_log::{
         bulk::{self, Summary},
-        codec::{DecodeError, Scanned},
+        codec::{DecodeError, Decoder, Scanned},
         file::{OpenError, segments},
     },
+    projection::fold::Read,
 };
 use std::{fs, path::PathBuf};
 
@@ -86,4 +95,83 @@ impl Log {
             Ok(())
         })
     }
+
+    /// As [`Self::each`], of a log that must be sound and begin at its beginning, decoded and with leaves; `each`
+    /// may say that it has enough.
+    pub(crate) fn records(
+        &self,
+        label: &str,
+        limit: Position,
+        mut each: impl FnMut(&Record<'_>) -> Result<(), Halt>,
+    ) -> Result<(), Error> {
+        if self.first()? != 1 {
+            let why = "it continues another log; import both into one to replay them";
+            return Err(Error::log(&self.place, why));
+        }
+        let (mut decoder, mut hasher) = (Decoder::default(), LeafHasher::default());
+        let done = self.each(label, limit, |position, line| {
+            let (leaf, read) = match line {
+                Ok(scanned) => {
+                    let leaf = hasher.leaf(position, &scanned.leaf_input());
+                    (leaf, Read::new(&mut decoder, &scanned))
+                }
+                // A log whose leaves are proved has no such line.
+                Err(why) => (Hash::default(), Read::Undecodable(why.to_string())),
+            };
+            each(&Record { position, leaf, read })
+        });
+        self.finished(done)
+    }
+
+    /// The last position that was published up to `at`, by the publishers' clocks.
+    pub(crate) fn published_up_to(&self, at: Timestamp) -> Result<Position, Error> {
+        let mut last = 0;
+        let looked = self.each("looking for the instant", Position::MAX, |position, line| {
+            let published = line.ok().and_then(|s| Timestamp::parse(&s.recorded_at).ok());
+            if published.is_some_and(|published| published <= at) {
+                last = position;
+            }
+            Ok(())
+        });
+        self.finished(looked).map(|()| last)
+    }
+
+    fn finished(&self, read: Result<Summary, Halt>) -> Result<(), Error> {
+        match read {
+            Ok(_) | Err(Halt::Enough) => Ok(()),
+            Err(Halt::Failed(error)) => Err(error),
+            Err(Halt::Log(error)) => {
+                let why = format!("{error}; `bizrq-replay verify` says more");
+                Err(Error::log(&self.place, why))
+            }
+        }
+    }
+
+    /// Applies a record.
+    pub(crate) fn apply(&self, ledger: &mut Ledger, record: &Record<'_>) -> Result<Applied, Error> {
+        let Record { position, leaf, read } = record;
+        read.apply(ledger, *position, *leaf).map_err(|stop| Error::log(&self.place, stop))
+    }
+}
+
+/// A record of a log, decoded.
+pub(crate) struct Record<'a> {
+    pub(crate) position: Position,
+    leaf: Hash,
+    pub(crate) read: Read<'a>,
+}
+
+/// An instant on the command line.
+pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(text).map_err(|e| e.to_string())
+}
+
+/// Milli-units of `key`, as Kubernetes writes them.
+pub(crate) fn quantity(key: &str, milli: Milli) -> String {
+    Unit::of(key).written(milli)
+}
+
+/// Unit-hours.
+pub(crate) fn hours(exact: i128) -> String {
+    NanoHours::of(exact).to_string()
 }

@@ -193,6 +193,12 @@ impl Names {
         ClusterId(self.clusters.intern(source))
     }
 
+    /// The number of a source, if it was met before.
+    #[must_use]
+    pub fn known_cluster(&self, source: &str) -> Option<ClusterId> {
+        self.clusters.ids.get(source).copied().map(ClusterId)
+    }
+
     /// A source's text.
     #[must_use]
     pub fn cluster_name(&self, id: ClusterId) -> &str {

@@ -40,6 +40,19 @@ impl<'a> Read<'a> {
         }
     }
 
+    /// What the ledger takes.
+    #[must_use]
+    pub fn record(&self) -> Record<'_> {
+        match self {
+            Self::Decoded(Decoded::Event(event)) => Record::Event(event),
+            Self::Decoded(Decoded::Unknown) => Record::Unknown,
+            Self::Decoded(Decoded::Newer { kind, version }) => {
+                Record::Newer { kind: *kind, version: *version }
+            }
+            Self::Undecodable(why) => Record::Undecodable(why.clone()),
+        }
+    }
+
     /// Applies it as the record at `position`.
     ///
     /// # Errors
@@ -50,14 +63,6 @@ impl<'a> Read<'a> {
         position: Position,
         leaf: Hash,
     ) -> Result<Applied, Stop> {
-        let record = match self {
-            Self::Decoded(Decoded::Event(event)) => return ledger.apply(position, leaf, event),
-            Self::Decoded(Decoded::Unknown) => Record::Unknown,
-            Self::Decoded(Decoded::Newer { kind, version }) => {
-                Record::Newer { kind: *kind, version: *version }
-            }
-            Self::Undecodable(why) => Record::Undecodable(why.clone()),
-        };
-        ledger.apply_record(position, leaf, &record)
+        ledger.apply_record(position, leaf, &self.record())
     }
 }

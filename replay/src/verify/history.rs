@@ -7,7 +7,7 @@ use bizrq::{
     domain::{
         event::{Data, Event, Position},
         ledger::{Ledger, Stop},
-        merkle::{Frontier, Hash, LeafHasher},
+        merkle::{Frontier, LeafHasher},
         time::Timestamp,
     },
     event_log::codec::{DecodeError, Decoded, Decoder, Scanned},
@@ -83,8 +83,8 @@ impl History {
             self.note(position, event);
         }
         if self.folds {
-            // The reader proves leaves and roots; the ledger's own tree is not asked.
-            self.stop = read.apply(&mut self.ledger, position, Hash::default()).err();
+            // The reader grows the tree and proves it.
+            self.stop = self.ledger.fold(position, &read.record()).err();
         }
     }
 

@@ -234,7 +234,6 @@ fn event(dice: &mut Dice, n: u64) -> Event<'static> {
 }
 
 /// `group` may use `cores` cores and has `budget` core-hours.
-#[allow(dead_code)]
 pub(crate) fn quota(
     n: u64,
     group: &'static str,

@@ -2,6 +2,8 @@
 // Helpers of tests fail like tests do; clippy's own exception covers `#[test]` functions only.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod explain;
 mod independence;
 mod logs;
+mod state;
 mod verify;

@@ -1,0 +1,177 @@
+//! `bizrq-replay state`: what was used, allowed and left at an instant; or what was believed then.
+
+mod print;
+
+use crate::{
+    Basis, Output,
+    reading::{Log, instant},
+};
+use bizrq::{
+    cli::{Answer, Error, out::Out},
+    domain::{
+        book::{Book, Exhaustion},
+        event::Position,
+        ledger::{Ledger, Options, Usage},
+        meter::Window,
+        names::{GroupId, KeyId},
+        time::Timestamp,
+    },
+};
+
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("when").required(true).multiple(true)))]
+#[command(after_help = "\
+Examples:
+  bizrq-replay state --log ./log --at 2026-11-30T00:00:00Z
+  bizrq-replay state --log ./log --as-known-at 2026-11-30T00:00:00Z
+  bizrq-replay state --log ./log --position 4711 -o json
+
+--at counts up to an instant by all that is known by now: a stop that was recorded later counts. --as-known-at and
+--position use only what was on the log by then, and count up to then; with --at, up to there. Quotas are those of
+the last record that is used.")]
+pub(super) struct Args {
+    /// The log to read
+    #[arg(long, value_name = "DIR")]
+    log: String,
+    /// Count up to this instant
+    #[arg(long, value_name = "T", value_parser = instant, group = "when")]
+    at: Option<Timestamp>,
+    /// Use only what was published up to this instant
+    #[arg(long, value_name = "T", value_parser = instant, group = "when", conflicts_with = "position")]
+    as_known_at: Option<Timestamp>,
+    /// Use only the records up to this one
+    #[arg(long, value_name = "N", group = "when")]
+    position: Option<Position>,
+    /// Whose clock is metered
+    #[arg(long, value_enum, default_value_t)]
+    basis: Basis,
+    /// How the state is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// What the log says.
+struct State {
+    /// Counted up to here.
+    at: Timestamp,
+    /// Everything that the records say, quotas included.
+    known: Ledger,
+    usage: Vec<Usage>,
+    quotas: Vec<Limit>,
+    cash: Vec<Budget>,
+}
+
+/// A group's limit under one key, in milli-units.
+struct Limit {
+    group: String,
+    parent: Option<String>,
+    key: String,
+    hard: Option<i128>,
+    used: i128,
+    self_used: i128,
+    unreviewed: i128,
+}
+
+/// A group's budget for one key, in milli-units × milliseconds.
+struct Budget {
+    group: String,
+    key: String,
+    hard: i128,
+    used: i128,
+    consumed: i128,
+    exhaustion: Option<Exhaustion>,
+}
+
+pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
+    let log = Log::open(&args.log)?;
+    let (known, counted, last) = fold(&log, args)?;
+    if let Some(position) = args.position.filter(|p| *p > known.position()) {
+        let why = format!("--position {position}: the log ends at {}", known.position());
+        return Err(Error::Usage(why));
+    }
+    let at = args.at.or(args.as_known_at).or(last).unwrap_or(Timestamp::MIN);
+    let usage = counted.as_ref().unwrap_or(&known).usage(at);
+    let usage = usage.map_err(|e| Error::log(&log.place, e))?;
+    let quotas = known.book().map(|book| limits(&known, book)).unwrap_or_default();
+    let cash = known.book().map(|book| budgets(&known, book, at)).unwrap_or_default();
+    let state = State { at, known, usage, quotas, cash };
+    state.print(args.output, out)?;
+    Ok(Answer::Yes)
+}
+
+/// Folds what may be used: all that it says; with --at, usage up to there; and when the last was published.
+///
+/// Usage up to an instant has a ledger of its own, cut off there: one that goes on forgets what lies far back. It
+/// keeps no quotas, since they must be judged by all that was spent.
+fn fold(log: &Log, args: &Args) -> Result<(Ledger, Option<Ledger>, Option<Timestamp>), Error> {
+    let options = Options { basis: args.basis.into(), ..Options::default() };
+    let mut known = Ledger::new(options);
+    let mut counted = args.at.map(|at| {
+        let window = Window { from: None, to: Some(at) };
+        Ledger::new(Options { window, history: false, quotas: false, ..options })
+    });
+    let limit = match args.as_known_at {
+        Some(at) => log.published_up_to(at)?,
+        None => args.position.unwrap_or(Position::MAX),
+    };
+    let mut last = None;
+    log.records("replaying", limit, |record| {
+        if let Some(event) = record.read.event() {
+            last = Some(event.recorded_at);
+        }
+        log.apply(&mut known, record)?;
+        if let Some(counted) = &mut counted {
+            log.apply(counted, record)?;
+        }
+        Ok(())
+    })?;
+    Ok((known, counted, last))
+}
+
+/// Every limit that a group has, and whatever it uses.
+fn limits(ledger: &Ledger, book: &Book) -> Vec<Limit> {
+    let names = ledger.names();
+    let name = |group: GroupId| names.group_name(group).to_owned();
+    let mut limits = Vec::new();
+    for group in names.groups() {
+        for key in book.keys(group).iter().filter(|key| names.budgeted(**key).is_none()) {
+            let line = book.line(group, *key);
+            let limit = Limit {
+                group: name(group),
+                parent: book.parents(group).first().map(|parent| name(*parent)),
+                key: names.key_name(*key).to_owned(),
+                hard: line.limit,
+                used: line.used,
+                self_used: line.self_used,
+                unreviewed: book.unreviewed(group, *key),
+            };
+            if limit.hard.is_some() || limit.used != 0 || limit.unreviewed != 0 {
+                limits.push(limit);
+            }
+        }
+    }
+    limits.sort_by(|a, b| (&a.group, &a.key).cmp(&(&b.group, &b.key)));
+    limits
+}
+
+/// Every budget that a group has.
+fn budgets(ledger: &Ledger, book: &Book, at: Timestamp) -> Vec<Budget> {
+    let (names, meter) = (ledger.names(), ledger.meter());
+    let pairs: Vec<(KeyId, KeyId)> = book.budgets().collect();
+    let mut budgets = Vec::new();
+    for group in names.groups() {
+        for (key, budget) in &pairs {
+            let Some(hard) = book.line(group, *budget).limit else { continue };
+            budgets.push(Budget {
+                group: names.group_name(group).to_owned(),
+                key: names.key_name(*key).to_owned(),
+                hard,
+                used: book.budget_used(group, *key, meter, at),
+                consumed: book.consumed(group, *key, meter, at),
+                exhaustion: book.exhaustion(group, *key, meter),
+            });
+        }
+    }
+    budgets.sort_by(|a, b| (&a.group, &a.key).cmp(&(&b.group, &b.key)));
+    budgets
+}
