@@ -43,7 +43,8 @@ impl World {
 
     fn assert_same(&self, basis: Basis, from: Option<i64>, to: i64, certainty: bool) -> Lines {
         let scale = (self.scale.grain, self.start());
-        assert_same(scale, &self.events, basis, (from, to), certainty)
+        let what = format!("world {}", self.seed);
+        assert_same(&what, scale, &self.events, basis, (from, to), certainty)
     }
 
     /// The records in order, one a line, to print with a failure.
@@ -63,6 +64,7 @@ fn story(start: i64, events: &[Event<'_>]) -> String {
 
 /// Fails with the differences, and with the records of those pods alone on which fold and oracle differ.
 fn assert_same(
+    what: &str,
     (grain, origin): (i64, i64),
     events: &[Event<'static>],
     basis: Basis,
@@ -89,7 +91,7 @@ fn assert_same(
             guilty += &format!("alone: {found:#?}\n{}", story(origin, &own));
         }
     }
-    panic!("{basis:?} {from:?}..{to} (+{}): {found:#?}\n{guilty}", to - origin);
+    panic!("{what}: {basis:?} {from:?}..{to} (+{}): {found:#?}\n{guilty}", to - origin);
 }
 
 #[test]
@@ -115,7 +117,14 @@ fn usage_as_known_at_any_position_equals_the_oracle_of_the_records_up_to_there()
             }
             let scale = (world.scale.grain, world.start());
             let known = &world.events[..=i];
-            let lines = assert_same(scale, known, Basis::Held, (None, world.end()), true);
+            let lines = assert_same(
+                &format!("world {}", world.seed),
+                scale,
+                known,
+                Basis::Held,
+                (None, world.end()),
+                true,
+            );
             assert_eq!(lines, fold.lines(world.end()), "after {i}\n{}", world.story());
         }
     }
@@ -291,7 +300,7 @@ proptest! {
         let scale = Scale::MILLIS;
         let (start, end) = (scale.millis(-1), scale.millis(world::END));
         for basis in [Basis::Held, Basis::Ran] {
-            assert_same((1, start), &events, basis, (None, end), basis == Basis::Held);
+            assert_same("arbitrary", (1, start), &events, basis, (None, end), basis == Basis::Held);
         }
     }
 
