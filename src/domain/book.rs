@@ -78,8 +78,11 @@ pub struct Book {
     accounts: Vec<Account>,
     /// Uids of quota objects that are gone.
     gone_quotas: Set<Uid>,
-    /// Groups whose newest object is not in force.
+    /// Groups whose newest object is not in force, but for those whose parent is not there.
     invalid: Vec<GroupId>,
+    /// By a parent that is not there: the groups that wait for it.
+    waiting: Map<GroupId, Vec<GroupId>>,
+    arrivals: u64,
     /// Of a key K, by its number: `cash/K`, if anybody ever limited it.
     budgets: Vec<Option<KeyId>>,
     paces: pace::Paces,

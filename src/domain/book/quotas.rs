@@ -16,7 +16,7 @@ use crate::domain::{
     names::{GroupId, KeyId, Names, Uid},
     time::{HOUR_MS, Timestamp},
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// What a quota object says, in numbers: `cash/K` in milli-units × milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct Invalid {
     pub object: Declaration,
     /// The rule.
     pub fault: Fault,
+    /// Its place among all that are not in force: what came first is tried again first.
+    pub(super) arrival: u64,
 }
 
 /// A change that was let through its review and is neither declared, superseded nor expired.
@@ -241,13 +243,17 @@ impl Book {
         account.newest = newest;
         let opened = account.opened.is_none();
         account.opened.get_or_insert(stamp.time);
+        let mut touched = self.tree.above(group);
         let reviewed = self.end_proposals(group, &object, newest);
-        let outcome = match self.put_in_force(group, object, reviewed, spend, stamp.time) {
+        self.arrivals = self.arrivals.saturating_add(1);
+        let arrival = self.arrivals;
+        let outcome = match self.put_in_force(group, object, arrival, reviewed, spend, stamp.time) {
             Ok(()) => Outcome::InForce,
             Err(fault) => Outcome::Invalid(fault),
         };
         if outcome == Outcome::InForce {
-            self.retry(spend, stamp.time);
+            touched.extend(self.tree.above(group));
+            self.retry(group, &touched, spend, stamp.time);
         }
         Ok(Declared { opened, outcome })
     }
@@ -273,17 +279,40 @@ impl Book {
         &mut self,
         group: GroupId,
         object: Declaration,
+        arrival: u64,
         reviewed: bool,
         spend: &impl Spend,
         now: Timestamp,
     ) -> Result<(), Fault> {
+        self.forget_invalid(group);
         let result = self.judge_declared(group, &object, reviewed, spend, now);
-        self.invalid.retain(|g| *g != group);
         if let Err(fault) = &result {
-            self.account_mut(group).invalid = Some(Invalid { object, fault: fault.clone() });
-            self.invalid.push(group);
+            match fault {
+                Fault::ParentNotFound(parent) => {
+                    self.waiting.entry(*parent).or_default().push(group);
+                }
+                _ => self.invalid.push(group),
+            }
+            let fault = fault.clone();
+            self.account_mut(group).invalid = Some(Invalid { object, fault, arrival });
         }
         result
+    }
+
+    /// `group` has no object that is not in force.
+    fn forget_invalid(&mut self, group: GroupId) {
+        let Some(invalid) = self.account_mut(group).invalid.take() else { return };
+        match invalid.fault {
+            Fault::ParentNotFound(parent) => {
+                if let Some(children) = self.waiting.get_mut(&parent) {
+                    children.retain(|child| *child != group);
+                    if children.is_empty() {
+                        self.waiting.remove(&parent);
+                    }
+                }
+            }
+            _ => self.invalid.retain(|g| *g != group),
+        }
     }
 
     fn judge_declared(
@@ -324,18 +353,53 @@ impl Book {
         result
     }
 
-    /// Tries again what was invalid: what it broke may be mended (a parent was declared after its child).
-    fn retry(&mut self, spend: &impl Spend, now: Timestamp) {
-        let mut again = true;
-        while again {
-            again = false;
-            for group in self.invalid.clone() {
-                let object = self.invalid(group).map(|i| i.object.clone());
-                if let Some(object) = object {
-                    again |= self.put_in_force(group, object, false, spend, now).is_ok();
+    /// Tries again, in order of arrival, what the change of `changed` may have mended (its parent was declared
+    /// after it, a limit above was raised, …), and what that mends. `touched`: where the change counts.
+    fn retry(&mut self, changed: GroupId, touched: &[GroupId], spend: &impl Spend, now: Timestamp) {
+        let mut pass = self.concerned(changed, touched);
+        let mut next = BTreeSet::new();
+        loop {
+            let Some((arrival, group)) = pass.pop_first() else {
+                if next.is_empty() {
+                    return;
                 }
+                pass = std::mem::take(&mut next);
+                continue;
+            };
+            let Some(object) = self.invalid(group).map(|i| i.object.clone()) else { continue };
+            let mut touched = self.tree.above(group);
+            if self.put_in_force(group, object, arrival, false, spend, now).is_ok() {
+                touched.extend(self.tree.above(group));
+                let (later, earlier): (BTreeSet<_>, BTreeSet<_>) =
+                    self.concerned(group, &touched).into_iter().partition(|(a, _)| *a > arrival);
+                pass.extend(later);
+                next.extend(earlier);
             }
         }
+    }
+
+    /// Groups whose newest object is not in force, of which a change of `changed` may alter this.
+    fn concerned(&self, changed: GroupId, touched: &[GroupId]) -> BTreeSet<(u64, GroupId)> {
+        let children = self.waiting.get(&changed).filter(|_| self.declaration(changed).is_some());
+        let children = children.into_iter().flatten().copied();
+        let concerns = |group: &GroupId| {
+            let Some(invalid) = self.invalid(*group) else { return false };
+            let parent = invalid.object.spec.parent;
+            touched.contains(group)
+                || match &invalid.fault {
+                    Fault::KeyNotInParent(_) => {
+                        parent.is_some_and(|parent| self.tree.is_above(changed, parent))
+                    }
+                    Fault::ParentExceeded(all) => all.iter().any(|e| touched.contains(&e.group)),
+                    Fault::DifferentTree(_) => true,
+                    _ => false,
+                }
+        };
+        let others = self.invalid.iter().copied().filter(concerns);
+        children
+            .chain(others)
+            .filter_map(|group| Some((self.invalid(group)?.arrival, group)))
+            .collect()
     }
 
     /// A quota object is no more. Its account stays where it is.
@@ -354,11 +418,12 @@ impl Book {
             account.declared = None;
         }
         if account.invalid.as_ref().is_some_and(|i| i.object.uid == uid) {
-            account.invalid = None;
-            self.invalid.retain(|g| *g != group);
+            self.forget_invalid(group);
         }
+        let mut touched = self.tree.above(group);
         self.settle(group);
-        self.retry(spend, stamp.time);
+        touched.extend(self.tree.above(group));
+        self.retry(group, &touched, spend, stamp.time);
     }
 
     /// A change of a quota object was let through its review.
