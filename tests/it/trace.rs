@@ -7,7 +7,6 @@ use bizrq::{
     domain::{
         event::Position,
         ledger::{Ledger, Usage},
-        merkle::Hash,
         time::Timestamp,
     },
     event_log::{
@@ -22,7 +21,7 @@ use num_rational::BigRational;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
 };
 
@@ -199,17 +198,41 @@ fn import_csv(log: &Path, csv: &Path) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// What `bizrq meter` prints of a log: exact amounts, and the printed hours held against them.
+fn metered(log: &Path) -> Hours {
+    let output = bizrq(&["meter", "--log", log.to_str().unwrap(), "-o", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["quarantined"], 0);
+    let half_a_billionth = ratio(1, 2_000_000_000);
+    let mut hours = Hours::new();
+    for line in report["usage"].as_array().unwrap() {
+        let text = |field: &str| line[field].as_str().unwrap();
+        let exact = whole(text("exact")) * ratio(1, 1000 * 3_600_000);
+        let shown = text("hours").replace('.', "");
+        let shown = whole(&shown) * ratio(1, 1_000_000_000);
+        let off = shown - &exact;
+        assert!(off <= half_a_billionth && -off <= half_a_billionth, "{line}");
+        hours.insert((text("group").to_owned(), text("key").to_owned()), exact);
+    }
+    hours
+}
+
 #[test]
-fn the_binary_imports_the_trace_once() {
-    let test = "trace::the_binary_imports_the_trace_once";
-    let Some(csv): Option<PathBuf> = shared::find(test, DEFAULT) else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let log = dir.path().join("log");
-    let first = import_csv(&log, &csv);
-    assert_eq!((&first["neverRan"], &first["started"]), (&897.into(), &7255.into()));
-    assert_eq!(first["appended"], first["position"]);
-    let second = import_csv(&log, &csv);
-    assert_eq!(second["appended"], 0);
-    assert_eq!((&second["position"], &second["root"]), (&first["position"], &first["root"]));
-    assert_ne!(first["root"].as_str(), Some(&*Hash::default().to_string()));
+fn the_binary_imports_the_trace_once_and_meters_it_exactly() {
+    let test = "trace::the_binary_imports_the_trace_once_and_meters_it_exactly";
+    for file in [DEFAULT, PER_MODEL] {
+        let Some(csv) = shared::find(test, file) else { return };
+        let answer = calculate(&fs::read_to_string(&csv).unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let first = import_csv(&log, &csv);
+        let ran = &answer.ran.into();
+        assert_eq!((&first["neverRan"], &first["started"]), (&897.into(), ran));
+        assert_eq!(first["appended"], first["position"]);
+        assert_eq!(metered(&log), answer.hours, "{file}");
+        let second = import_csv(&log, &csv);
+        assert_eq!((&second["appended"], &second["known"]), (&0.into(), ran));
+        assert_eq!((&second["position"], &second["root"]), (&first["position"], &first["root"]));
+    }
 }
