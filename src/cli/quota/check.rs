@@ -52,6 +52,8 @@ pub(super) fn event(
 struct Shape {
     depth: Vec<usize>,
     on_circle: Vec<bool>,
+    /// By object the topmost above it, or one on the circle that it leads to.
+    top: Vec<usize>,
 }
 
 impl Shape {
@@ -59,6 +61,7 @@ impl Shape {
         let mut depth: Vec<Option<usize>> = vec![None; parents.len()];
         let mut on_circle = vec![false; parents.len()];
         let mut walk = vec![usize::MAX; parents.len()];
+        let mut top: Vec<usize> = (0..parents.len()).collect();
         for start in 0..parents.len() {
             let (mut path, mut at) = (Vec::new(), Some(start));
             while let Some(i) = at.filter(|i| depth[*i].is_none() && walk[*i] != start) {
@@ -72,6 +75,8 @@ impl Shape {
                 path.iter().skip(first).for_each(|i| on_circle[*i] = true);
             }
             let above = at.and_then(|i| depth[i]).map_or(0, |depth| depth.saturating_add(1));
+            let highest = at.map_or_else(|| path.last().copied().unwrap_or(start), |i| top[i]);
+            path.iter().for_each(|i| top[*i] = highest);
             let mut next = above;
             for i in path.iter().rev() {
                 // On a circle nothing is above anything: its groups keep their order.
@@ -79,7 +84,8 @@ impl Shape {
                 next = depth[*i].map_or(0, |depth| depth.saturating_add(1));
             }
         }
-        Self { depth: depth.into_iter().map(Option::unwrap_or_default).collect(), on_circle }
+        let depth = depth.into_iter().map(Option::unwrap_or_default).collect();
+        Self { depth, on_circle, top }
     }
 }
 
@@ -90,12 +96,17 @@ fn parents(objects: &[&QuotaObject]) -> Vec<Option<usize>> {
     objects.iter().map(|o| numbers.get(&*o.spec.parent).copied()).collect()
 }
 
-/// `objects` with parents before their children, otherwise in their order.
+/// `objects` with parents before their children, and trees that begin with a root before what hangs from something
+/// else; otherwise in their order.
+///
+/// What waits for a parent is judged again after each declaration, so it had better come last.
 pub(crate) fn parents_first(objects: Vec<QuotaObject>) -> Vec<QuotaObject> {
     let parents = parents(&objects.iter().collect::<Vec<_>>());
-    let depths = Shape::of(&parents).depth;
-    let mut objects: Vec<_> = depths.into_iter().zip(objects).collect();
-    objects.sort_by_key(|(depth, _)| *depth);
+    let Shape { depth, top, .. } = Shape::of(&parents);
+    let hangs = |i: usize| objects.get(i).is_some_and(|o| !o.spec.parent.is_empty());
+    let order: Vec<_> = top.into_iter().map(hangs).zip(depth).collect();
+    let mut objects: Vec<_> = order.into_iter().zip(objects).collect();
+    objects.sort_by_key(|(order, _)| *order);
     objects.into_iter().map(|(_, object)| object).collect()
 }
 
@@ -217,6 +228,24 @@ mod tests {
             let told = told(objects);
             assert!(told[0].starts_with(&format!("{group}: {reason}: ")), "{told:#?}");
         }
+    }
+
+    #[test]
+    fn roots_and_their_trees_come_before_what_waits() {
+        let names = |objects: Vec<QuotaObject>| {
+            parents_first(objects).into_iter().map(|o| o.name).collect::<Vec<_>>().join(" ")
+        };
+        let tree = [
+            ("c", "b"),
+            ("x", "nobody"),
+            ("b", "a"),
+            ("p", "q"),
+            ("q", "p"),
+            ("a", ""),
+            ("y", "x"),
+        ];
+        let tree = tree.map(|(name, parent)| object(name, parent, &[])).to_vec();
+        assert_eq!(names(tree), "a b c x p q y");
     }
 
     #[test]

@@ -23,8 +23,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// 30,000 groups in one file: each has about 500 bytes.
-pub(crate) const MAX_FILE_BYTES: u64 = 16 << 20;
+/// 16,000 groups in one file: each has about 500 bytes. Read and judged, a file needs up to 16 times its size.
+pub(crate) const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// A quota object that is right in itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,9 +181,9 @@ fn text(path: &Path) -> Result<String, Error> {
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            // What 16 MiB of the shortest entries (`a: 1` and a line break) can hold; strings are all that is kept.
-            max_nodes: 8_000_000,
-            max_events: 16_000_000,
+            // What the shortest entries (`a: 1` and a line break) of a whole file can be.
+            max_nodes: 4_000_000,
+            max_events: 8_000_000,
             max_aliases: 1_000,
             max_anchors: 1_000,
             max_recorded_anchor_events: 100_000,

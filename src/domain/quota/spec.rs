@@ -92,6 +92,13 @@ impl TypedSpec<'_> {
     }
 
     fn limits(&self, errors: &mut Vec<SpecError>) -> BTreeMap<Text<'static>, Quantity> {
+        if self.hard.len() > MAX_KEYS {
+            let why = format!(
+                "keys are more than the {MAX_KEYS} that one group can have; leave some out"
+            );
+            errors.push(SpecError::new(Place::Limit(0), &self.hard.len().to_string(), why));
+            return BTreeMap::new();
+        }
         let mut spelt: BTreeMap<String, (&str, Quantity)> = BTreeMap::new();
         for (number, (typed, text)) in self.hard.iter().enumerate() {
             let place = Place::Limit(number);
@@ -120,6 +127,10 @@ impl TypedSpec<'_> {
         spelt.into_iter().map(|(key, (_, amount))| (Text::from(key), amount)).collect()
     }
 }
+
+/// More keys than a cluster has resources and models. Rules compare the keys of a group with each other, so that
+/// without a bound one object could keep everybody busy for hours.
+pub const MAX_KEYS: usize = 512;
 
 const GROUP_NAME: &str = "is no group name; use at most 63 lower-case letters, digits and `-`, \
                           beginning and ending with a letter or digit";
@@ -209,6 +220,14 @@ mod tests {
             ]
         );
         assert!(errors.iter().all(|e| e.why.contains(';') || e.reason == "InvalidQuantity"));
+    }
+
+    #[test]
+    fn a_group_has_so_many_keys_and_no_more() {
+        let keys: Vec<_> = (0..=MAX_KEYS).map(|i| format!("limits.x.io/card-{i}")).collect();
+        let all: Vec<_> = keys.iter().map(|key| (&**key, "1")).collect();
+        assert_eq!(hard(&all[..MAX_KEYS]).accept("a").unwrap().hard.len(), MAX_KEYS);
+        assert_eq!(errors(&hard(&all)).len(), 1);
     }
 
     #[test]
