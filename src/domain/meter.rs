@@ -403,7 +403,11 @@ impl Meter {
         }
         let old = known.cloned().unwrap_or_else(|| Pod::new(id));
         let mut new = old.clone();
+        new.told(time);
         if !change(&mut new)? {
+            if new.newest() > old.newest() {
+                self.keep(slot, new);
+            }
             return Ok(Outcome::Repeated);
         }
         self.replace(names, &old, &new)?;
@@ -487,12 +491,15 @@ impl Meter {
         Ok(())
     }
 
-    /// Forgets pods of `cluster` whose final stop lies beyond its horizon.
+    /// Forgets pods of `cluster` whose final stop, and every other record, lies beyond its horizon: a start dated
+    /// after the billed stop (a worse basis, another clock) would else be taken again and open a ghost.
     fn forget(&mut self, cluster: ClusterId) {
         let Some(horizon) = self.sources.horizon(cluster) else { return };
         let old = |pod: &Pod| {
             let ended = pod.ended().filter(|stop| !stop.basis.is_provisional());
-            pod.cluster() == cluster && ended.is_some_and(|stop| stop.time < horizon)
+            pod.cluster() == cluster
+                && ended.is_some_and(|stop| stop.time < horizon)
+                && pod.newest() < horizon
         };
         for slot in 0..self.pods.len() {
             let Some(row) = self.pods.get_mut(slot) else { break };

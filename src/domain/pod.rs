@@ -29,6 +29,8 @@ pub struct Pod {
     stops: Few<Stop>,
     /// First `startedAt` that was told.
     ran_from: Option<Timestamp>,
+    /// The newest instant that any record of it was dated, taken or not.
+    newest: Timestamp,
     /// What few pods have.
     more: Option<Box<More>>,
 }
@@ -237,6 +239,18 @@ impl Pod {
             self.ran_from = Some(from);
         }
         new
+    }
+
+    /// Notes that a record of it was dated `time`, whether it says something new or not.
+    pub fn told(&mut self, time: Timestamp) {
+        self.newest = self.newest.max(time);
+    }
+
+    /// The newest instant that any record of it was dated: while a source may still repeat one that
+    /// would be taken, the row must not be forgotten.
+    #[must_use]
+    pub fn newest(&self) -> Timestamp {
+        self.newest
     }
 
     fn tick(&mut self) -> u32 {

@@ -194,6 +194,13 @@ fn a_life_that_is_told_again_while_it_is_being_forgotten_changes_nothing() {
     let pod = Pod::new(SCALE, EAST, "p-0");
     let bound = |t| pod.started(t, StartBasis::Bound, &ONE);
     let stop = |basis, t| pod.stopped(Stop::certain(basis, t));
+    let by_another_clock = vec![bound(9), stop(StopBasis::ContainersFinished, 3)];
+    let worse_start = vec![
+        pod.created(1, &ONE),
+        bound(2),
+        pod.started(9, StartBasis::KubeletStart, &ONE),
+        stop(StopBasis::TerminalStatus, 4),
+    ];
     let worse_stop =
         vec![bound(1), stop(StopBasis::TerminalStatus, 3), stop(StopBasis::Deleted, 9)];
     let believed = vec![
@@ -209,7 +216,7 @@ fn a_life_that_is_told_again_while_it_is_being_forgotten_changes_nothing() {
         pod.moved(6, &Content { group: "team-b", ..ONE }),
         pod.resized(9, ResizeBasis::KubeletStatus, TWO),
     ];
-    for told in [life(&pod), worse_stop, believed, changed_late] {
+    for told in [life(&pod), by_another_clock, worse_start, worse_stop, believed, changed_late] {
         for hour in 0..14 {
             let events = [told.clone(), hourly(0, 35 * DAY + hour)].concat();
             unchanged(&events, &told, 36 * DAY, &format!("the horizon is at hour {hour}"));
