@@ -512,11 +512,11 @@ impl Meter {
 
     /// Keeps what a pod that is forgotten had used, summed with others of its group.
     fn settle(&mut self, pod: &Pod) {
-        let until = pod.ended().map(|stop| stop.time);
-        self.forgotten_until = self.forgotten_until.max(until);
         let mut segments = Vec::new();
         pod.segments(self.basis, |segment| segments.extend(self.window.cut(segment)));
         for segment in segments {
+            // Not the stop's time: by the node's clock it may have run beyond it.
+            self.forgotten_until = self.forgotten_until.max(segment.to);
             let Some(measure) = self.shapes.known(segment.placement, segment.held) else {
                 continue;
             };

@@ -5,11 +5,13 @@ use crate::oracle::{
     fold::{Fold, by, differences},
     history::{self, Amounts, Content, HOUR, MARCH, Pod, Scale, Stop},
     walk::Basis,
+    world::{self, Dice, World},
 };
 use bizrq::domain::{
     event::{Event, ResizeBasis, StartBasis, StopBasis},
     ledger::Applied,
 };
+use rand::{RngExt, SeedableRng};
 
 /// Hours since the start of March.
 const SCALE: Scale = Scale { base: MARCH, grain: HOUR };
@@ -187,6 +189,30 @@ fn what_forgotten_pods_used_counts_at_every_instant_that_can_be_asked_for() {
     }
 }
 
+/// By the node's clock, which is ahead, the forgotten pod ran beyond its stop: no answer for an instant in between
+/// may count more than had run by then.
+#[test]
+fn an_instant_within_what_was_forgotten_is_not_answered_wrongly() {
+    let (gone, open) = (Pod::new(SCALE, EAST, "p-0"), Pod::new(SCALE, EAST, "p-1"));
+    let stop = Stop { ran: Some((1, 12)), ..Stop::certain(StopBasis::TerminalStatus, 8) };
+    let events = [
+        vec![gone.started(1, StartBasis::Bound, &ONE), gone.stopped(stop)],
+        vec![open.started(20, StartBasis::Bound, &ONE), open.ran(20)],
+        hourly(0, 50 * DAY),
+    ]
+    .concat();
+    let fold = Fold::of(by(Basis::Ran), &events);
+    let oracle = Oracle::read(SCALE.grain, &events);
+    for at in [2, 7, 8, 9, 11, 12, 13, 19, 30] {
+        let millis = SCALE.millis(at);
+        if fold.ledger.usage(crate::oracle::fold::instant(millis)).is_ok() {
+            let tally = oracle.tally(Basis::Ran, SCALE.millis(-1), millis);
+            let found = differences(&fold.lines(millis), &tally, false);
+            assert!(found.is_empty(), "at hour {at}: {found:#?}");
+        }
+    }
+}
+
 /// Records of one pod that lie apart, on both sides of its billed stop: while the horizon passes over them, hour by
 /// hour, some are forgotten already and others are not.
 #[test]
@@ -224,6 +250,42 @@ fn a_life_that_is_told_again_while_it_is_being_forgotten_changes_nothing() {
                 let one = std::slice::from_ref(record);
                 unchanged(&events, one, 36 * DAY, &format!("one record, horizon at hour {hour}"));
             }
+        }
+    }
+}
+
+/// Worlds of months, every record read when it happened, heartbeats all along: what is told again at any later place
+/// finds pods remembered, being forgotten, forgotten.
+#[test]
+fn a_world_that_is_told_again_among_heartbeats_changes_nothing() {
+    let scale = Scale { base: MARCH - 200 * 12 * HOUR, grain: 12 * HOUR };
+    let end = scale.millis(world::END + 100);
+    for seed in 0..80 {
+        let mut told = World::at(seed, scale).events;
+        told.sort_by_key(|event| event.time); // stable
+        let beat = |t, source| history::synced(scale, source, t, 0);
+        let beats = (1..world::END + 100).flat_map(|t| [beat(t, EAST), beat(t, "/clusters/west")]);
+        let mut events: Vec<_> = told.iter().cloned().chain(beats).collect();
+        events.sort_by_key(|event| event.time);
+
+        let once = Fold::of(by(Basis::Held), &events);
+        let tally = Oracle::read(scale.grain, &events).tally(Basis::Held, scale.millis(-1), end);
+        let found = differences(&once.lines(end), &tally, true);
+        assert!(found.is_empty(), "seed {seed}: {found:#?}\n{told:#?}");
+
+        let mut dice = Dice::seed_from_u64(seed);
+        let (mut twice, mut read) = (Fold::new(by(Basis::Held)), 0);
+        for event in &events {
+            twice.apply(event);
+            read += told[read..].iter().take_while(|t| t.time <= event.time).count();
+            if read > 0 && dice.random_bool(0.2) {
+                twice.apply(&told[dice.random_range(0..read)]);
+            }
+        }
+        assert_eq!(once.lines(end), twice.lines(end), "seed {seed}: {told:#?}");
+        for event in &told {
+            twice.apply(event);
+            assert_eq!(once.lines(end), twice.lines(end), "seed {seed}: {event:#?}\n{told:#?}");
         }
     }
 }

@@ -79,6 +79,15 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut dice = Dice::seed_from_u64(seed);
         let scale = if dice.random_bool(0.7) { Scale::MILLIS } else { Scale::MINUTES };
+        Self::on(seed, scale, dice)
+    }
+
+    /// The world that `seed` stands for, stretched to a scale.
+    pub(crate) fn at(seed: u64, scale: Scale) -> Self {
+        Self::on(seed, scale, Dice::seed_from_u64(seed))
+    }
+
+    fn on(seed: u64, scale: Scale, mut dice: Dice) -> Self {
         let mut delivered = quotas(&mut dice, scale);
         let mut names = BTreeSet::new();
         for _ in 0..dice.random_range(1..=6) {
