@@ -130,7 +130,7 @@ impl TypedSpec<'_> {
 
 /// More keys than a cluster has resources and models. Rules compare the keys of a group with each other, so that
 /// without a bound one object could keep everybody busy for hours.
-pub const MAX_KEYS: usize = 512;
+pub(super) const MAX_KEYS: usize = 512;
 
 const GROUP_NAME: &str = "is no group name; use at most 63 lower-case letters, digits and `-`, \
                           beginning and ending with a letter or digit";
