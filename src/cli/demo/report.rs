@@ -8,7 +8,6 @@ use crate::{
         hours::NanoHours,
         ledger::{Ledger, Usage},
         merkle::Hash,
-        quantity::{Format, Quantity},
         quota::Unit,
         time::Timestamp,
     },
@@ -145,7 +144,6 @@ impl Report {
 impl Line {
     fn of(usage: &Usage) -> Self {
         let unit = Unit::of(&usage.key);
-        let format = if unit == Unit::Byte { Format::BinarySI } else { Format::DecimalSI };
         let nano_hours = NanoHours::of(usage.exact);
         Self {
             group: usage.group.clone(),
@@ -153,7 +151,7 @@ impl Line {
             unit: unit.name(),
             hours: nano_hours.to_string(),
             exact: usage.exact.to_string(),
-            running: Quantity::from_milli(usage.running, format).to_string(),
+            running: unit.written(usage.running),
             provisional: usage.provisional,
             uncertain_hours: NanoHours::of(usage.uncertain).to_string(),
             nano_hours,
@@ -175,7 +173,7 @@ fn exhausted(ledger: &Ledger, to: Timestamp) -> Vec<Exhausted> {
     for group in book.accounts() {
         for (key, budget) in book.budgets() {
             match book.exhaustion(group, key, ledger.meter()) {
-                Some(Exhaustion::At(at)) if at <= to => all.push(Exhausted {
+                Some(Exhaustion::At(at) | Exhaustion::By(at)) if at <= to => all.push(Exhausted {
                     group: names.group_name(group).to_owned(),
                     key: names.key_name(budget).to_owned(),
                     at,
