@@ -70,6 +70,9 @@ pub(super) struct Line {
     /// The same as `hours`, for sums.
     #[serde(skip)]
     pub(super) nano_hours: NanoHours,
+    /// The same as `exact`, for sums.
+    #[serde(skip)]
+    pub(super) exact_sum: i128,
 }
 
 #[derive(Serialize)]
@@ -155,6 +158,7 @@ impl Line {
             provisional: usage.provisional,
             uncertain_hours: NanoHours::of(usage.uncertain).to_string(),
             nano_hours,
+            exact_sum: usage.exact,
         }
     }
 }
