@@ -4,7 +4,13 @@
 // Tests add and index as they like: there a panic is a failure, which is what it should be.
 #![cfg_attr(
     not(test),
-    deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::float_arithmetic,
+        clippy::indexing_slicing
+    )
 )]
 
 pub mod admission;

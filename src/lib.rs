@@ -1,4 +1,5 @@
-//! bizrq: exact quota and usage accounting for Kubernetes, event-sourced.
+//! Exact quota and usage accounting for Kubernetes, event-sourced. The rooms below are in reading order.
+#![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod domain;
 

@@ -80,9 +80,8 @@ fn play(folder: &Folder, options: Options) -> Result<demo::Played, Error> {
     let records = options.pods.saturating_mul(9) / 4;
     let bar = Progress::items("simulating", Some(records));
     let played = log.with_log(async |log| demo::play(log, options, |done| bar.at(done)).await);
-    let played = played.map_err(|e| Error::log(folder.name(), e))?;
-    log.close()?;
-    Ok(played)
+    // The log is closed here, with its last root.
+    played.map_err(|e| Error::log(folder.name(), e))
 }
 
 /// Reads the log as an auditor would: every record against its leaf, the tree against the recorded roots; and folds it.

@@ -403,9 +403,8 @@ impl StopBasis {
 
     const fn clock(self) -> Clock {
         match self {
-            // Of what is absent the last proof of life is billed, which is the API server's.
-            Self::TerminalStatus | Self::Deleted | Self::NodeLost | Self::Absent => Clock::Api,
-            Self::Received => Clock::Observer,
+            Self::TerminalStatus | Self::Deleted | Self::NodeLost => Clock::Api,
+            Self::Received | Self::Absent => Clock::Observer,
             Self::ContainersFinished => Clock::Node,
             Self::Imported => Clock::Import,
         }

@@ -8,6 +8,7 @@ mod demo;
 mod file_log;
 mod golden_pods;
 mod histories;
+mod house;
 mod import_cli;
 mod meter;
 mod oracle;

@@ -1,3 +1,5 @@
+//! The tree against its definition: roots, frontiers, and proofs that hold or must not.
+
 // Tests may panic on overflow.
 #![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 

@@ -1,3 +1,5 @@
+//! Bulk reading against reading one by one: the same records, and the same faults at the same places.
+
 use super::{Batch, OpenError, Source, Summary, read};
 use crate::domain::event::Position;
 use crate::event_log::{

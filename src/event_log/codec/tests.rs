@@ -1,3 +1,5 @@
+//! Lines of a log, there and back: literal lines, shuffled and spaced ones, and what must be refused.
+
 use super::{
     Decoded, Decoder, EncodeError, MAX_LINE_BYTES, NewEvent, decode, memo::Memo, scan, short,
 };

@@ -1,0 +1,62 @@
+//! Who may know JSON, and who may ask for the time. Every name here has its reason; nothing else gets in.
+
+use super::source::{place, sources, starts};
+
+/// File (or folder, with `/`), and why it knows JSON. The leaves' bytes are the codec's alone.
+const JSON: &[(&str, &str)] = &[
+    ("src/event_log/codec", "the lines of a log"),
+    ("src/event_log/schema.rs", "describes the lines of a log"),
+    ("src/event_log/file/roots.rs", "its own side file, which is rebuilt when it is lost"),
+    ("src/demo", "the content of a decision as bytes, to be hashed into its id"),
+    ("src/import/importer.rs", "a row's content as bytes, to be hashed into an id"),
+    ("src/observe/recording/", "what kubectl prints"),
+    ("src/cli/", "what programs read of us"),
+];
+
+/// File, what it asks, why.
+const CLOCKS: &[(&str, &str, &str)] = &[
+    ("src/clock.rs", "Utc", "the one place that asks what time it is"),
+    ("src/projection/runner.rs", "Instant", "how long a batch has waited; never in a row"),
+];
+
+#[test]
+fn json_is_known_where_the_list_says() {
+    let mut wrong = Vec::new();
+    for source in sources("src") {
+        for token in source.shipped().iter().filter(|t| t.text == "serde_json") {
+            if !JSON.iter().any(|(path, _)| source.path.starts_with(path)) {
+                wrong.push(format!("{}: JSON is the codec's", place(&source, token)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for (path, why) in JSON {
+        let used = sources("src")
+            .iter()
+            .filter(|s| s.path.starts_with(path))
+            .any(|s| s.shipped().iter().any(|t| t.text == "serde_json"));
+        assert!(used, "{path} knows no JSON any more ({why}); take it out of the list");
+    }
+}
+
+#[test]
+fn the_time_is_asked_for_where_the_list_says() {
+    for source in sources("src").into_iter().chain(sources("replay/src")) {
+        let tokens = source.shipped();
+        for at in 0..tokens.len() {
+            for clock in ["Utc", "SystemTime", "Instant", "Local"] {
+                let asked = starts(&tokens[at..], &format!("{clock} :: now"));
+                let listed = CLOCKS.iter().any(|(p, c, _)| *p == source.path && *c == clock);
+                let at = place(&source, &tokens[at]);
+                assert!(!asked || listed, "{at}: {clock}::now; use crate::clock, or take a time");
+            }
+        }
+    }
+    for (path, clock, why) in CLOCKS {
+        let asks = sources("src").iter().filter(|s| s.path == *path).any(|s| {
+            let tokens = s.shipped();
+            (0..tokens.len()).any(|at| starts(&tokens[at..], &format!("{clock} :: now")))
+        });
+        assert!(asks, "{path} asks {clock} no more ({why}); take it out of the list");
+    }
+}

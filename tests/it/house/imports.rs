@@ -1,0 +1,193 @@
+//! Which room may know which. A room is a file `src/NAME.rs` with the folder beside it.
+//!
+//! The table is the architecture: an arrow that is not in it does not compile into main.
+
+use super::source::{Source, Token, place, sources};
+use std::collections::BTreeSet;
+
+/// Room, the rooms that it may use, and why so.
+const TABLE: &[(&str, &[&str], &str)] = &[
+    ("domain", &[], "the core depends on nothing that changes with the world"),
+    ("event_log", &["domain"], "records are domain events"),
+    ("projection", &["domain", "event_log"], "folds records into rows"),
+    ("k8s", &["domain"], "foreign objects become domain values here and nowhere else"),
+    (
+        "observe",
+        &["domain", "k8s"],
+        "what a cluster shows becomes events; who stores them is no matter",
+    ),
+    ("import", &["domain"], "rows become events"),
+    (
+        "demo",
+        &["domain", "event_log"],
+        "a simulated cluster, through the real decisions and a real log",
+    ),
+    ("input", &[], "bytes of files, whatever they mean"),
+    ("clock", &["domain"], "the one place that asks for the time"),
+    (
+        "cli",
+        &[
+            "domain",
+            "event_log",
+            "projection",
+            "k8s",
+            "observe",
+            "import",
+            "demo",
+            "input",
+            "clock",
+        ],
+        "puts the rooms together",
+    ),
+];
+
+/// Where the world comes in or goes out. None knows another: what two need belongs in `domain` or `k8s`.
+const EDGES: &[&str] = &["observe", "import", "webhook", "status", "notify", "api"];
+
+/// What the auditor's program may use. Of `cli` only how to print and how to exit; the clock only for "now".
+const REPLAY: &[&str] = &["domain", "event_log", "projection", "clock", "cli"];
+
+#[test]
+fn every_import_is_in_the_table() {
+    let mut wrong = Vec::new();
+    for source in sources("src") {
+        if ["main", "lib"].contains(&source.room()) {
+            continue;
+        }
+        let Some((_, allowed, why)) = TABLE.iter().find(|(room, ..)| *room == source.room()) else {
+            wrong.push(format!(
+                "{}: the room is not in the table; say what it may use",
+                source.path
+            ));
+            continue;
+        };
+        for (used, at) in used(&source, "crate") {
+            if used != source.room() && !allowed.contains(&used.as_str()) {
+                wrong.push(format!("{at}: {} may not use {used} ({why})", source.room()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn edge_rooms_do_not_know_each_other() {
+    for (room, allowed, _) in TABLE.iter().filter(|(room, ..)| EDGES.contains(room)) {
+        let edges: Vec<_> = allowed.iter().filter(|a| EDGES.contains(a)).collect();
+        assert!(edges.is_empty(), "{room} knows {edges:?}; move what both need to domain or k8s");
+    }
+}
+
+#[test]
+fn the_table_has_no_circle_and_no_dead_arrow() {
+    let order: Vec<_> = TABLE.iter().map(|(room, ..)| *room).collect();
+    let sources = sources("src");
+    for (room, allowed, _) in TABLE {
+        let mut reached: BTreeSet<&str> = allowed.iter().copied().collect();
+        for _ in &order {
+            let next = TABLE.iter().filter(|(r, ..)| reached.contains(r)).flat_map(|(_, a, _)| *a);
+            reached = reached.iter().copied().chain(next.copied().collect::<Vec<_>>()).collect();
+        }
+        assert!(!reached.contains(room), "{room} uses itself by way of others");
+        let really: BTreeSet<String> = sources
+            .iter()
+            .filter(|s| s.room() == *room)
+            .flat_map(|s| used(s, "crate"))
+            .map(|(used, _)| used)
+            .collect();
+        // The command line may use every room, whether it does today or not.
+        let dead: Vec<_> = allowed.iter().filter(|a| !really.contains(**a)).collect();
+        let dead = if *room == "cli" { Vec::new() } else { dead };
+        assert!(dead.is_empty(), "{room} uses {dead:?} no more; take it out of the table");
+    }
+}
+
+#[test]
+fn the_auditor_uses_the_core_the_log_and_the_folds() {
+    for source in sources("replay/src") {
+        for (used, at) in used(&source, "bizrq") {
+            assert!(REPLAY.contains(&used.as_str()), "{at}: replay may not use {used}");
+        }
+        for token in source.tokens() {
+            let foreign = ["kube", "k8s_openapi", "axum"].contains(&token.text.as_str());
+            assert!(!foreign, "{}: replay knows {}", place(&source, &token), token.text);
+        }
+    }
+}
+
+#[test]
+fn nobody_climbs_out_of_a_room() {
+    for source in sources("src") {
+        // `src/cli/quota/tree.rs` is `cli::quota::tree`: three steps up is the crate.
+        let depth = source.path.matches('/').count();
+        let tokens = source.shipped();
+        let mut steps = 0;
+        for pair in tokens.windows(2) {
+            steps = if pair[0].text == "super" && pair[1].text == "::" {
+                steps + 1
+            } else if pair[0].text == "::" && pair[1].text == "super" {
+                steps
+            } else {
+                0
+            };
+            let at = place(&source, &pair[0]);
+            assert!(steps < depth, "{at}: write `crate::`, so that the table sees it");
+        }
+    }
+}
+
+/// The first names after `root::`, in paths and in `use root::{…}`, with their places.
+fn used(source: &Source, root: &str) -> Vec<(String, String)> {
+    let tokens = source.tokens();
+    let mut found = Vec::new();
+    for at in 0..tokens.len() {
+        if tokens[at].text == root && tokens.get(at + 1).is_some_and(|t| t.text == "::") {
+            for token in heads(&tokens[at + 2..]) {
+                found.push((token.text.clone(), place(source, token)));
+            }
+        }
+    }
+    found
+}
+
+/// The first names of what follows `crate::`: one, or each of a list in braces.
+fn heads(tokens: &[Token]) -> Vec<&Token> {
+    let Some(first) = tokens.first() else { return Vec::new() };
+    if first.text != "{" {
+        return vec![first];
+    }
+    let (mut depth, mut heads, mut is_head) = (0_usize, Vec::new(), false);
+    for token in tokens {
+        match token.text.as_str() {
+            "{" => {
+                depth += 1;
+                is_head = depth == 1;
+            }
+            "}" => {
+                depth -= 1;
+                if depth == 0 {
+                    break;
+                }
+            }
+            "," => is_head = depth == 1,
+            _ if is_head => {
+                heads.push(token);
+                is_head = false;
+            }
+            _ => {}
+        }
+    }
+    heads
+}
+
+#[test]
+fn lists_in_braces_are_read() {
+    let source = Source {
+        path: "src/a/b.rs".into(),
+        text:
+            "use crate::{a::{b, c}, d, e::f,\n};\nfn g() { crate::h::i(); other::crate_name::x() }"
+                .into(),
+    };
+    let found: Vec<_> = used(&source, "crate").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(found, ["a", "d", "e", "h"]);
+}
