@@ -3,8 +3,7 @@
 use super::world::{Adm, Dem, Hard, Prop, Real, Rec, object, roles};
 use bizrq::domain::{
     admission::{Decision, Fit, MissingGroup, Reason, Review, Undeclared, decide},
-    book::Stamp,
-    book::Trial,
+    book::{Outcome, Stamp, Trial},
     event::{
         Charge, ModelPolicy,
         Operation::{self, Create, Delete, Update},
@@ -245,4 +244,27 @@ fn quota_refusals_win_in_their_order_and_say_what_would_do() {
         assert_eq!(refusal.reason, reason, "{}", refusal.message);
         assert!(refusal.message.contains(part), "{}", refusal.message);
     }
+}
+
+#[test]
+fn objects_that_are_read_before_their_parents_are_all_in_force_in_the_end() {
+    let mut real = Real::new();
+    let chain = 600;
+    let q = Quantity::from_milli(5000, Format::DecimalSI);
+    for i in (0..chain).rev() {
+        let parent = if i == 0 { String::new() } else { format!("g{}", i - 1) };
+        let hard = [("limits.cpu".into(), q)].into_iter().collect();
+        let spec = QuotaSpec { parent: parent.into(), hard, ..QuotaSpec::default() };
+        let uid = format!("q{i}");
+        let fact =
+            QuotaDeclared { uid: (&*uid).into(), resource_version: "".into(), generation: 1, spec };
+        let group = real.group(&format!("g{i}"));
+        let declared =
+            real.book.quota_declared(&mut real.names, Stamp::default(), group, &fact, &real.till);
+        assert_eq!(declared.unwrap().outcome == Outcome::InForce, i == 0);
+    }
+    let groups: Vec<_> = (0..chain).map(|i| real.group(&format!("g{i}"))).collect();
+    assert!(groups.iter().all(|g| real.book.declaration(*g).is_some()));
+    assert!(groups.iter().all(|g| real.book.invalid(*g).is_none()));
+    assert_eq!(real.book.above(groups[chain - 1]).len(), chain);
 }
