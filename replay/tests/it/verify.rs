@@ -1,6 +1,6 @@
 //! A log that was tampered with is told from one that was not, and the record or block is named.
 
-use crate::logs::{Ran, TestLog, history, run};
+use crate::logs::{Dice, Ran, TestLog, history, run};
 use serde_json::Value;
 use std::{fs, io::Write, path::Path, sync::OnceLock};
 
@@ -220,6 +220,44 @@ fn a_root_is_found_where_the_log_had_it() {
     let ran = verify(&log, &["--root", &"ab".repeat(32)]);
     assert_eq!(findings(&ran), ["root 0-0"]);
     assert_eq!(verify(&log, &["--root", "abc"]).code, 2, "no hash");
+}
+
+#[test]
+fn any_byte_that_is_altered_anywhere_is_noticed() {
+    let honest = TestLog::of(&history(3, 40));
+    let lines = honest.lines();
+    let mut dice = Dice(11);
+    for _ in 0..80 {
+        let position = usize::try_from(dice.roll(40)).unwrap() + 1;
+        let length = lines[position - 1].len() as u64;
+        let at = usize::try_from(dice.roll(length)).unwrap();
+        let byte = u8::try_from(dice.roll(256)).unwrap();
+        if lines[position - 1].as_bytes()[at] == byte {
+            continue;
+        }
+        let log = honest.copy();
+        log.edit(position, |lines, line| lines[line][at] = byte);
+        let ran = verify(&log, &[]);
+        let told = findings(&ran);
+        let first = ran.json()["findings"][0]["from"].as_u64().unwrap();
+        assert_eq!(first, position as u64, "byte {at} of record {position} is {byte}: {told:?}");
+    }
+}
+
+#[test]
+fn every_event_that_there_is_can_be_verified_and_a_false_statement_is_told() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/events/v1.jsonl");
+    let text = fs::read_to_string(path).unwrap();
+    let events = text.lines().map(|line| {
+        let scanned = bizrq::event_log::codec::scan(line.as_bytes()).unwrap();
+        bizrq::event_log::NewEvent::copied(&scanned).unwrap()
+    });
+    let log = TestLog::with(events.collect());
+    let ran = verify(&log, &[]);
+    let position = 1 + text.lines().position(|line| line.contains("period.closed")).unwrap();
+    // The fixture closes a period by a root that no log of 27 records has.
+    assert_eq!(findings(&ran), [format!("claim {position}-{position}")], "{}", ran.stdout);
+    assert_eq!(ran.json()["fold"]["position"], text.lines().count());
 }
 
 #[test]
