@@ -43,7 +43,7 @@ pub(super) struct Args {
     /// Another seed, another fortnight
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Pods in all; the story has about a hundred and fifty of its own
+    /// Pods in all; the story alone has about a hundred and twenty
     #[arg(long, value_name = "N", default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pods: u64,
     /// Keep the log in this folder, which must be new or empty

@@ -182,11 +182,16 @@ fn next(report: &Report, out: &mut Out) -> Result<(), Error> {
     // An argument with anything but plain characters is quoted, so that the line can be pasted.
     let plain = log.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@%".contains(c));
     let log = if plain { log.clone() } else { format!("'{}'", log.replace('\'', r"'\''")) };
+    let broke = report.exhausted.first().map_or(report.to, |exhausted| exhausted.at);
     for line in [
         format!("bizrq meter --log {log} --at {}", report.to),
         format!("bizrq quota tree --log {log} --at {} language", report.to),
         format!("bizrq-replay verify --log {log} --root {}", report.root),
-        format!("bizrq-replay explain --log {log} --group language --key limits.nvidia.com/gpu"),
+        format!("bizrq-replay state --log {log} --at {broke}"),
+        format!(
+            "bizrq-replay explain --log {log} --group language --key limits.nvidia.com/gpu --to {}",
+            report.to
+        ),
     ] {
         out.line(format_args!("  {line}"))?;
     }
