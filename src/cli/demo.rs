@@ -80,8 +80,9 @@ fn play(folder: &Folder, options: Options) -> Result<demo::Played, Error> {
     let records = options.pods.saturating_mul(9) / 4;
     let bar = Progress::items("simulating", Some(records));
     let played = log.with_log(async |log| demo::play(log, options, |done| bar.at(done)).await);
-    // The log is closed here, with its last root.
-    played.map_err(|e| Error::log(folder.name(), e))
+    let played = played.map_err(|e| Error::log(folder.name(), e))?;
+    log.close()?;
+    Ok(played)
 }
 
 /// Reads the log as an auditor would: every record against its leaf, the tree against the recorded roots; and folds it.

@@ -58,6 +58,12 @@ impl OpenedLog {
         self.runtime.block_on(work(&self.log))
     }
 
+    /// Ends writing, and says whether the last root was written.
+    pub(super) fn close(self) -> Result<(), Error> {
+        let Self { place, log, .. } = self;
+        log.close().map_err(|e| Error::log(place, e))
+    }
+
     /// Where the log ends.
     pub(super) fn head(&self) -> Result<Head, Error> {
         self.runtime.block_on(self.log.head()).map_err(|e| self.failed(e))

@@ -582,7 +582,7 @@ pub struct QuotaSpec<'a> {
     #[serde(borrow, default)]
     pub parent: Text<'a>,
     /// Limits by key, `cash/KEY` for time budgets.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "distinct")]
     pub hard: BTreeMap<Text<'a>, super::quantity::Quantity>,
     /// Steady or peak.
     #[serde(default)]
@@ -823,6 +823,29 @@ pub struct LogOpened<'a> {
 pub struct LogVersionRaised {
     /// The newest version that may be written from here on.
     pub version: u32,
+}
+
+/// A map in which no key comes twice: of two the last would win silently.
+fn distinct<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<Text<'a>, super::quantity::Quantity>, D::Error> {
+    struct Visitor;
+    impl<'de> de::Visitor<'de> for Visitor {
+        type Value = BTreeMap<Text<'de>, super::quantity::Quantity>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map of key to quantity")
+        }
+        fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut entries = BTreeMap::new();
+            while let Some((key, quantity)) = map.next_entry::<Text<'de>, _>()? {
+                if entries.insert(key.clone(), quantity).is_some() {
+                    return Err(de::Error::custom(format!("`{key}` is listed twice; keep one")));
+                }
+            }
+            Ok(entries)
+        }
+    }
+    deserializer.deserialize_map(Visitor)
 }
 
 /// Exact amounts travel as decimal strings: JSON numbers lose digits in many readers.

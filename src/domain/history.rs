@@ -40,6 +40,24 @@ struct Cell {
     rate: Milli,
 }
 
+/// What is entered at an instant.
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    /// So much more is held from then on.
+    Rate(Milli),
+    /// So much was used, at once.
+    Amount(i128),
+}
+
+impl Entry {
+    const fn reversed(self) -> Self {
+        match self {
+            Self::Rate(rate) => Self::Rate(rate.saturating_neg()),
+            Self::Amount(exact) => Self::Amount(exact.saturating_neg()),
+        }
+    }
+}
+
 /// A length of calendar time, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -105,16 +123,28 @@ impl History {
     /// # Errors
     /// [`Overflow`]; nothing is changed.
     pub fn boundary(&mut self, slot: usize, at: Timestamp, amount: Milli) -> Result<(), Overflow> {
+        self.enter(slot, at, Entry::Rate(amount))
+    }
+
+    /// Adds a signed amount to the hour of `at`: a correction, which changes no rate.
+    ///
+    /// # Errors
+    /// [`Overflow`]; nothing is changed.
+    pub fn adjust(&mut self, slot: usize, at: Timestamp, exact: i128) -> Result<(), Overflow> {
+        self.enter(slot, at, Entry::Amount(exact))
+    }
+
+    fn enter(&mut self, slot: usize, at: Timestamp, entry: Entry) -> Result<(), Overflow> {
         let day = Unit::Day.number(at);
         let newest = self.hours.last().map(day_of_hour);
-        if newest.is_some_and(|newest| day > newest) {
-            self.finish(newest.unwrap_or(day))?;
+        if let Some(newest) = newest.filter(|newest| day > *newest) {
+            self.finish(newest)?;
         }
-        self.hours.add(Unit::Hour, slot, at, amount)?;
+        self.hours.add(Unit::Hour, slot, at, entry)?;
         if newest.is_some_and(|newest| day < newest) {
-            self.correct(slot, at, amount).inspect_err(|_| {
+            self.correct(slot, at, entry).inspect_err(|_| {
                 // Takes back what was just added: the sum was in range before.
-                let _ = self.hours.add(Unit::Hour, slot, at, amount.saturating_neg());
+                let _ = self.hours.add(Unit::Hour, slot, at, entry.reversed());
             })?;
         }
         Ok(())
@@ -139,27 +169,13 @@ impl History {
     }
 
     /// Something is learned about a finished day, and perhaps about a finished month.
-    fn correct(&mut self, slot: usize, at: Timestamp, amount: Milli) -> Result<(), Overflow> {
-        self.days.add(Unit::Day, slot, at, amount)?;
+    fn correct(&mut self, slot: usize, at: Timestamp, entry: Entry) -> Result<(), Overflow> {
+        self.days.add(Unit::Day, slot, at, entry)?;
         if self.months.last().is_none_or(|last| last < Unit::Month.number(at)) {
             return Ok(());
         }
-        self.months.add(Unit::Month, slot, at, amount).inspect_err(|_| {
-            let _ = self.days.add(Unit::Day, slot, at, amount.saturating_neg());
-        })
-    }
-
-    /// Adds an amount to the hour of `at`: a correction, which changes no rate.
-    ///
-    /// # Errors
-    /// [`Overflow`]; nothing is changed.
-    pub fn adjust(&mut self, slot: usize, at: Timestamp, exact: i128) -> Result<(), Overflow> {
-        let end = clock(Unit::Hour.end(at.millis()));
-        // One unit for the last millisecond of the hour, `exact` times.
-        let last = end.shifted(-1);
-        self.boundary(slot, last, exact)?;
-        self.boundary(slot, end, exact.saturating_neg()).inspect_err(|_| {
-            let _ = self.boundary(slot, last, exact.saturating_neg());
+        self.months.add(Unit::Month, slot, at, entry).inspect_err(|_| {
+            let _ = self.days.add(Unit::Day, slot, at, entry.reversed());
         })
     }
 
@@ -241,13 +257,13 @@ impl Table {
         numbers.zip(cells.chunks_exact(self.width.max(1)))
     }
 
-    /// Adds a boundary to the row of its period.
+    /// Enters something into the row of its period.
     fn add(
         &mut self,
         unit: Unit,
         slot: usize,
         at: Timestamp,
-        amount: Milli,
+        entry: Entry,
     ) -> Result<(), Overflow> {
         let row = self.row(unit.number(at));
         if slot >= self.width {
@@ -255,11 +271,15 @@ impl Table {
         }
         let place = row.saturating_mul(self.width).saturating_add(slot);
         let Some(cell) = self.cells.get_mut(place) else { return Ok(()) };
-        let rest = unit.end(at.millis()).saturating_sub(at.millis());
-        let inside =
-            product(amount, rest).and_then(|a| cell.amount.checked_add(a)).ok_or(Overflow)?;
-        let rate = cell.rate.checked_add(amount).ok_or(Overflow)?;
-        *cell = Cell { amount: inside, rate };
+        let (inside, rate) = match entry {
+            Entry::Rate(rate) => {
+                (product(rate, unit.end(at.millis()).saturating_sub(at.millis())), rate)
+            }
+            Entry::Amount(exact) => (Some(exact), 0),
+        };
+        let amount = inside.and_then(|inside| cell.amount.checked_add(inside)).ok_or(Overflow)?;
+        let rate = cell.rate.checked_add(rate).ok_or(Overflow)?;
+        *cell = Cell { amount, rate };
         Ok(())
     }
 

@@ -403,8 +403,9 @@ impl StopBasis {
 
     const fn clock(self) -> Clock {
         match self {
-            Self::TerminalStatus | Self::Deleted | Self::NodeLost => Clock::Api,
-            Self::Received | Self::Absent => Clock::Observer,
+            // Of what is absent the last proof of life is billed, which is the API server's.
+            Self::TerminalStatus | Self::Deleted | Self::NodeLost | Self::Absent => Clock::Api,
+            Self::Received => Clock::Observer,
             Self::ContainersFinished => Clock::Node,
             Self::Imported => Clock::Import,
         }

@@ -105,6 +105,11 @@ impl<'de> Deserialize<'de> for ResourceList {
                     if quantity.is_negative() {
                         return Err(de::Error::custom(format!("`{name}: {quantity}` is negative")));
                     }
+                    if list.get(&name).is_some() {
+                        return Err(de::Error::custom(format!(
+                            "`{name}` is listed twice; keep one"
+                        )));
+                    }
                     list.set(&name, quantity.rounded_up());
                 }
                 Ok(list)

@@ -261,6 +261,12 @@ fn the_log_that_stays_says_what_the_demo_said() {
     assert_eq!(tree, report["groups"]);
     assert!(tree["groups"].as_array().unwrap().len() >= 12);
 
+    let meter = json(&["meter", "--log", log, "--at", END, "-o", "json"]);
+    for part in ["usage", "position", "root", "quarantined", "to"] {
+        assert_eq!(meter[part], report[part], "{part}");
+    }
+    assert!(meter["usage"].as_array().unwrap().len() > 30);
+
     let second = bizrq(&["demo", "--log", log]);
     assert_eq!(second.status.code(), Some(4));
     let why = String::from_utf8_lossy(&second.stderr).into_owned();

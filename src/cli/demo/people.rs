@@ -86,7 +86,7 @@ fn hours(report: &Report, played: &Played, out: &mut Out) -> Result<(), Error> {
     for (group, lines) in groups.iter().filter(|(group, _)| shown(group)) {
         table.push(row(group, lines));
     }
-    table.push(total(report));
+    total(report, &mut table);
     out.table(&table)?;
     more(groups.keys().filter(|group| !shown(group)).count(), out)
 }
@@ -100,17 +100,30 @@ fn row(group: &str, lines: &BTreeMap<&str, &Line>) -> Vec<Cell> {
     cells
 }
 
-/// The sum of the printed lines.
-fn total(report: &Report) -> Vec<Cell> {
+/// The sum of the printed lines; and where the exact sum rounds to something else, by how much.
+fn total(report: &Report, table: &mut Table) {
     let mut cells = vec![Cell::styled(Style::Bold, "  total")];
+    let mut rounding = vec![Cell::styled(Style::Dim, "  rounding")];
+    let mut rounds = false;
     for (_, key) in HOURS {
         let lines = report.usage.iter().filter(|line| line.key == key);
-        let sum = lines
-            .map(|line| line.nano_hours)
-            .try_fold(NanoHours::default(), NanoHours::checked_add);
-        cells.push(Cell::styled(Style::Bold, sum.map(|s| s.to_string()).unwrap_or_default()));
+        let (printed, exact) =
+            lines.fold((Some(0_i128), Some(0_i128)), |(printed, exact), line| {
+                let printed = printed.and_then(|sum| sum.checked_add(line.nano_hours.0));
+                (printed, exact.and_then(|sum| sum.checked_add(line.exact_sum)))
+            });
+        let differs = exact.map(|exact| NanoHours::of(exact).0).zip(printed);
+        let differs = differs.map(|(exact, printed)| exact.saturating_sub(printed));
+        let differs = differs.filter(|by| *by != 0).map(|by| NanoHours(by).to_string());
+        rounds |= differs.is_some();
+        let sum = printed.map(|sum| NanoHours(sum).to_string()).unwrap_or_default();
+        cells.push(Cell::styled(Style::Bold, sum));
+        rounding.push(Cell::styled(Style::Dim, differs.unwrap_or_default()));
     }
-    cells
+    table.push(cells);
+    if rounds {
+        table.push(rounding);
+    }
 }
 
 fn refusals(report: &Report, out: &mut Out) -> Result<(), Error> {
@@ -154,7 +167,10 @@ fn proof(report: &Report, out: &mut Out) -> Result<(), Error> {
     )?;
     check(
         verified.root_recorded,
-        format!("{} recorded roots of the Merkle tree: each is given again", verified.roots),
+        format!(
+            "{} recorded roots of the Merkle tree: each is given again",
+            grouped(verified.roots)
+        ),
         "the root of the records was not recorded",
     )?;
     check(

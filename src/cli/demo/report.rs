@@ -8,7 +8,6 @@ use crate::{
         hours::NanoHours,
         ledger::{Ledger, Usage},
         merkle::Hash,
-        quantity::{Format, Quantity},
         quota::Unit,
         time::Timestamp,
     },
@@ -71,6 +70,9 @@ pub(super) struct Line {
     /// The same as `hours`, for sums.
     #[serde(skip)]
     pub(super) nano_hours: NanoHours,
+    /// The same as `exact`, for sums.
+    #[serde(skip)]
+    pub(super) exact_sum: i128,
 }
 
 #[derive(Serialize)]
@@ -145,7 +147,6 @@ impl Report {
 impl Line {
     fn of(usage: &Usage) -> Self {
         let unit = Unit::of(&usage.key);
-        let format = if unit == Unit::Byte { Format::BinarySI } else { Format::DecimalSI };
         let nano_hours = NanoHours::of(usage.exact);
         Self {
             group: usage.group.clone(),
@@ -153,10 +154,11 @@ impl Line {
             unit: unit.name(),
             hours: nano_hours.to_string(),
             exact: usage.exact.to_string(),
-            running: Quantity::from_milli(usage.running, format).to_string(),
+            running: unit.written(usage.running),
             provisional: usage.provisional,
             uncertain_hours: NanoHours::of(usage.uncertain).to_string(),
             nano_hours,
+            exact_sum: usage.exact,
         }
     }
 }
@@ -175,7 +177,7 @@ fn exhausted(ledger: &Ledger, to: Timestamp) -> Vec<Exhausted> {
     for group in book.accounts() {
         for (key, budget) in book.budgets() {
             match book.exhaustion(group, key, ledger.meter()) {
-                Some(Exhaustion::At(at)) if at <= to => all.push(Exhausted {
+                Some(Exhaustion::At(at) | Exhaustion::By(at)) if at <= to => all.push(Exhausted {
                     group: names.group_name(group).to_owned(),
                     key: names.key_name(budget).to_owned(),
                     at,

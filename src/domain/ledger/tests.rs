@@ -287,3 +287,40 @@ fn a_budget_is_used_up_at_a_millisecond_past_or_to_come() {
     case.stop(HOUR_MS + 1, StopBasis::TerminalStatus);
     assert_eq!(ask(&case).0, Some(Exhaustion::Never), "a correction takes it back");
 }
+
+#[test]
+fn a_correction_counts_in_its_hour_its_day_and_the_sum_once() {
+    let mut case = Case::new();
+    case.start(0, StartBasis::Bound, 1000);
+    case.stop(40 * 24 * HOUR_MS, StopBasis::TerminalStatus);
+    let before = case.ledger.usage(at(50 * 24 * HOUR_MS)).unwrap()[0].exact;
+    let period = Period { from: at(HOUR_MS / 2), to: at(HOUR_MS) };
+    let data = UsageAdjusted {
+        key: "limits.cpu".into(),
+        exact: -(1 << 100),
+        period,
+        why: "double delivery".into(),
+        by: "ada".into(),
+    };
+    let adjust = |case: &mut Case| {
+        let position = case.ledger.position() + 1;
+        let event = Event {
+            id: EventId(7),
+            source: "/operators/ada".into(),
+            subject: "accounts/a".into(),
+            time: at(0),
+            recorded_at: at(0),
+            data: Data::UsageAdjusted(data.clone()),
+        };
+        case.ledger.apply(position, Hash::default(), &event).unwrap()
+    };
+    assert_eq!(adjust(&mut case), Applied::Changed);
+    assert_eq!(adjust(&mut case), Applied::Repeated);
+    let after = case.ledger.usage(at(50 * 24 * HOUR_MS)).unwrap()[0].exact;
+    assert_eq!(after - before, -(1 << 100));
+    let names = case.ledger.names();
+    let (group, key) = (names.known_group("a").unwrap(), names.known_key("limits.cpu").unwrap());
+    let within = |unit, ms| case.ledger.meter().within(group, key, unit, at(ms)).unwrap().unwrap();
+    assert_eq!(within(Unit::Hour, 0), i128::from(HOUR_MS) * 1000 - (1 << 100));
+    assert_eq!(within(Unit::Hour, HOUR_MS), i128::from(HOUR_MS) * 1000);
+}
