@@ -40,21 +40,60 @@ struct Cell {
     rate: Milli,
 }
 
+/// Whether something becomes more or less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is added.
+    More,
+    /// It is taken away.
+    Less,
+}
+
+impl Change {
+    /// The other one.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::More => Self::Less,
+            Self::Less => Self::More,
+        }
+    }
+
+    const fn of(self, amount: i128) -> i128 {
+        match self {
+            Self::More => amount,
+            Self::Less => amount.saturating_neg(),
+        }
+    }
+}
+
 /// What is entered at an instant.
 #[derive(Clone, Copy, Debug)]
 enum Entry {
-    /// So much more is held from then on.
-    Rate(Milli),
-    /// So much was used, at once.
-    Amount(i128),
+    /// So much more or less is held from then on.
+    Rate(Change),
+    /// So much more or less was used, at once.
+    Amount(Change),
 }
 
 impl Entry {
     const fn reversed(self) -> Self {
         match self {
-            Self::Rate(rate) => Self::Rate(rate.saturating_neg()),
-            Self::Amount(exact) => Self::Amount(exact.saturating_neg()),
+            Self::Rate(change) => Self::Rate(change.reversed()),
+            Self::Amount(change) => Self::Amount(change.reversed()),
         }
+    }
+}
+
+impl Cell {
+    /// The cell with `amount` entered `rest` milliseconds before the end of its period.
+    fn with(self, entry: Entry, amount: i128, rest: i64) -> Option<Self> {
+        let (inside, rate) = match entry {
+            Entry::Rate(change) => (product(change.of(amount), rest)?, change.of(amount)),
+            Entry::Amount(change) => (change.of(amount), 0),
+        };
+        let amount = self.amount.checked_add(inside)?;
+        Some(Self { amount, rate: self.rate.checked_add(rate)? })
     }
 }
 
@@ -118,12 +157,17 @@ impl Unit {
 }
 
 impl History {
-    /// From `at` on, `amount` more is held under `slot` (less when negative).
+    /// From `at` on, so much more (or less) is held under these slots.
     ///
     /// # Errors
     /// [`Overflow`]; nothing is changed.
-    pub fn boundary(&mut self, slot: usize, at: Timestamp, amount: Milli) -> Result<(), Overflow> {
-        self.enter(slot, at, Entry::Rate(amount))
+    pub fn boundary(
+        &mut self,
+        at: Timestamp,
+        change: Change,
+        slots: &[(usize, Milli)],
+    ) -> Result<(), Overflow> {
+        self.enter(at, Entry::Rate(change), slots)
     }
 
     /// Adds a signed amount to the hour of `at`: a correction, which changes no rate.
@@ -131,20 +175,25 @@ impl History {
     /// # Errors
     /// [`Overflow`]; nothing is changed.
     pub fn adjust(&mut self, slot: usize, at: Timestamp, exact: i128) -> Result<(), Overflow> {
-        self.enter(slot, at, Entry::Amount(exact))
+        self.enter(at, Entry::Amount(Change::More), &[(slot, exact)])
     }
 
-    fn enter(&mut self, slot: usize, at: Timestamp, entry: Entry) -> Result<(), Overflow> {
+    fn enter(
+        &mut self,
+        at: Timestamp,
+        entry: Entry,
+        slots: &[(usize, i128)],
+    ) -> Result<(), Overflow> {
         let day = Unit::Day.number(at);
         let newest = self.hours.last().map(day_of_hour);
         if let Some(newest) = newest.filter(|newest| day > *newest) {
             self.finish(newest)?;
         }
-        self.hours.add(Unit::Hour, slot, at, entry)?;
+        self.hours.add(Unit::Hour, at, entry, slots)?;
         if newest.is_some_and(|newest| day < newest) {
-            self.correct(slot, at, entry).inspect_err(|_| {
+            self.correct(at, entry, slots).inspect_err(|_| {
                 // Takes back what was just added: the sum was in range before.
-                let _ = self.hours.add(Unit::Hour, slot, at, entry.reversed());
+                let _ = self.hours.add(Unit::Hour, at, entry.reversed(), slots);
             })?;
         }
         Ok(())
@@ -169,13 +218,18 @@ impl History {
     }
 
     /// Something is learned about a finished day, and perhaps about a finished month.
-    fn correct(&mut self, slot: usize, at: Timestamp, entry: Entry) -> Result<(), Overflow> {
-        self.days.add(Unit::Day, slot, at, entry)?;
+    fn correct(
+        &mut self,
+        at: Timestamp,
+        entry: Entry,
+        slots: &[(usize, i128)],
+    ) -> Result<(), Overflow> {
+        self.days.add(Unit::Day, at, entry, slots)?;
         if self.months.last().is_none_or(|last| last < Unit::Month.number(at)) {
             return Ok(());
         }
-        self.months.add(Unit::Month, slot, at, entry).inspect_err(|_| {
-            let _ = self.days.add(Unit::Day, slot, at, entry.reversed());
+        self.months.add(Unit::Month, at, entry, slots).inspect_err(|_| {
+            let _ = self.days.add(Unit::Day, at, entry.reversed(), slots);
         })
     }
 
@@ -257,29 +311,38 @@ impl Table {
         numbers.zip(cells.chunks_exact(self.width.max(1)))
     }
 
-    /// Enters something into the row of its period.
+    /// Enters something under some slots into the row of its period: all of it or nothing.
     fn add(
         &mut self,
         unit: Unit,
-        slot: usize,
         at: Timestamp,
         entry: Entry,
+        slots: &[(usize, i128)],
     ) -> Result<(), Overflow> {
         let row = self.row(unit.number(at));
-        if slot >= self.width {
-            self.widen(slot.saturating_add(1));
+        let widest = slots.iter().map(|(slot, _)| *slot).max().unwrap_or_default();
+        if widest >= self.width {
+            self.widen(widest.saturating_add(1));
         }
-        let place = row.saturating_mul(self.width).saturating_add(slot);
-        let Some(cell) = self.cells.get_mut(place) else { return Ok(()) };
-        let (inside, rate) = match entry {
-            Entry::Rate(rate) => {
-                (product(rate, unit.end(at.millis()).saturating_sub(at.millis())), rate)
+        let rest = unit.end(at.millis()).saturating_sub(at.millis());
+        let cells = self.cells.get_mut(row.saturating_mul(self.width)..).unwrap_or_default();
+        for (done, (slot, amount)) in slots.iter().enumerate() {
+            let Some(cell) = cells.get_mut(*slot) else { continue };
+            if let Some(next) = cell.with(entry, *amount, rest) {
+                *cell = next;
+                continue;
             }
-            Entry::Amount(exact) => (Some(exact), 0),
-        };
-        let amount = inside.and_then(|inside| cell.amount.checked_add(inside)).ok_or(Overflow)?;
-        let rate = cell.rate.checked_add(rate).ok_or(Overflow)?;
-        *cell = Cell { amount, rate };
+            for (slot, amount) in slots.iter().take(done) {
+                let cell = cells.get_mut(*slot);
+                // Stepping back restores sums that were in range.
+                if let Some((cell, back)) =
+                    cell.and_then(|c| c.with(entry.reversed(), *amount, rest).map(|b| (c, b)))
+                {
+                    *cell = back;
+                }
+            }
+            return Err(Overflow);
+        }
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::{
     },
     names::{ClusterId, GroupId, KeyId, Map, Names, ObjectId, Set, Uid},
     pod::{Basis, Charged, Created, Pod, Segment, Stop, What},
+    quantity::Milli,
     resources::{Models, Resources},
     shapes::{PlacementId, ResourcesId, Shapes},
     sources::Sources,
@@ -62,6 +63,8 @@ pub struct Meter {
     forgotten_until: Option<Timestamp>,
     newest: Option<Timestamp>,
     segments: [Vec<Segment>; 2],
+    /// The same: keys' slots and amounts.
+    slots: Vec<(usize, Milli)>,
     /// Groups with an account whose sums changed since somebody asked.
     changed: Vec<GroupId>,
 }
@@ -163,6 +166,7 @@ impl Meter {
             forgotten_until: None,
             newest: None,
             segments: Default::default(),
+            slots: Vec::new(),
             changed: Vec::new(),
         }
     }
@@ -421,15 +425,18 @@ impl Meter {
     }
 
     fn keep(&mut self, slot: Option<u32>, pod: Pod) {
-        let id = pod.id;
-        let slot = slot.or_else(|| self.free.pop());
         if let Some(row) = slot.and_then(|slot| self.pods.get_mut(slot as usize)) {
             *row = Some(pod);
-        } else {
-            self.pods.push(Some(pod));
+            return;
         }
-        let last = u32::try_from(self.pods.len()).unwrap_or(u32::MAX).saturating_sub(1);
-        self.index.insert(id, slot.unwrap_or(last));
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.pods.push(None);
+            u32::try_from(self.pods.len().saturating_sub(1)).unwrap_or(u32::MAX)
+        });
+        self.index.insert(pod.id, slot);
+        if let Some(row) = self.pods.get_mut(slot as usize) {
+            *row = Some(pod);
+        }
     }
 
     /// Takes the old row's segments away and adds the new row's.
@@ -483,7 +490,7 @@ impl Meter {
         let history = self.history;
         let measure = self.shapes.measure(names, segment.placement, segment.held)?;
         let Some(sums) = sums_of(&mut self.groups, group, history) else { return Ok(()) };
-        sums.apply(step, measure)?;
+        sums.apply(step, measure, &mut self.slots)?;
         if sums.opened().is_some() && self.changed.last() != Some(&group) {
             self.changed.push(group);
         }
@@ -523,7 +530,8 @@ impl Meter {
             let group = self.shapes.group(segment.placement);
             if let Some(sums) = sums_of(&mut self.settled, group, false) {
                 // A part of sums that are in range is in range.
-                let _ = sums.apply(Step { gone: None, come: Some(&segment) }, measure);
+                let step = Step { gone: None, come: Some(&segment) };
+                let _ = sums.apply(step, measure, &mut self.slots);
             }
         }
     }

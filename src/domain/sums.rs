@@ -5,7 +5,7 @@
 
 use super::{
     amounts::{Overflow, product},
-    history::History,
+    history::{Change, History},
     names::KeyId,
     pod::Segment,
     quantity::Milli,
@@ -113,15 +113,17 @@ impl<'s> Step<'s> {
         gone.into_iter().chain(self.come.map(|segment| (segment, amount)))
     }
 
-    /// Where the amount that is held changes, with what is held more from there on. A boundary that both
-    /// segments share is none.
-    fn boundaries(self, amount: Milli) -> impl Iterator<Item = (Timestamp, Milli)> + Clone {
-        let less = amount.saturating_neg();
+    /// Where what is held changes, and whether it becomes more or less there. A boundary that both segments
+    /// share is none.
+    fn boundaries(self) -> impl Iterator<Item = (Timestamp, Change)> + Clone {
         let ends = |s: Option<&Segment>| (s.map(|s| s.from), s.and_then(|s| s.to));
         let ((gone_from, gone_to), (come_from, come_to)) = (ends(self.gone), ends(self.come));
-        let from = (gone_from != come_from).then_some([(gone_from, less), (come_from, amount)]);
-        let to = (gone_to != come_to).then_some([(gone_to, amount), (come_to, less)]);
-        from.into_iter().chain(to).flatten().filter_map(|(at, amount)| Some((at?, amount)))
+        let from = [(gone_from, Change::Less), (come_from, Change::More)];
+        let to = [(gone_to, Change::More), (come_to, Change::Less)];
+        let from = (gone_from != come_from).then_some(from);
+        let to = (gone_to != come_to).then_some(to);
+        let boundaries = from.into_iter().chain(to).flatten();
+        boundaries.filter_map(|(at, change)| Some((at?, change)))
     }
 }
 
@@ -155,48 +157,64 @@ impl Sums {
         self.keys.iter().position(|k| *k == key)
     }
 
-    /// Takes a step; its segments hold `measure`.
+    /// Takes a step; its segments hold `measure`. `slots` is space to work in.
     ///
     /// # Errors
     /// [`Overflow`]; nothing is changed.
-    pub fn apply(&mut self, step: Step<'_>, measure: &Measure) -> Result<(), Overflow> {
-        if self.layout.is_none() && self.keys.is_empty() {
-            for (key, _) in measure.usage.iter() {
-                self.slot(key);
+    pub fn apply(
+        &mut self,
+        step: Step<'_>,
+        measure: &Measure,
+        slots: &mut Vec<(usize, Milli)>,
+    ) -> Result<(), Overflow> {
+        self.place(measure, slots);
+        for (done, (slot, amount)) in slots.iter().enumerate() {
+            if let Err(overflow) = self.apply_row(step, *slot, *amount) {
+                self.step_back(step, slots.get(..done));
+                return Err(overflow);
             }
-            self.layout = Some(measure.layout);
         }
-        let aligned = self.layout == Some(measure.layout);
-        for (i, (key, amount)) in measure.usage.iter().enumerate() {
-            let slot = if aligned { i } else { self.slot(key) };
-            if let Err(overflow) = self.apply_one(step, slot, amount) {
-                for (key, amount) in measure.usage.iter().take(i) {
-                    let slot = self.slot(key);
+        let Some(history) = &mut self.history else { return Ok(()) };
+        let boundaries = step.boundaries();
+        for (done, (at, change)) in boundaries.clone().enumerate() {
+            if let Err(overflow) = history.boundary(at, change, slots) {
+                for (at, change) in boundaries.take(done) {
                     // Stepping back restores sums that were in range.
-                    let _ = self.apply_one(step.reversed(), slot, amount);
+                    let _ = history.boundary(at, change.reversed(), slots);
                 }
+                self.step_back(step, Some(slots));
                 return Err(overflow);
             }
         }
         Ok(())
     }
 
-    fn apply_one(&mut self, step: Step<'_>, slot: usize, amount: Milli) -> Result<(), Overflow> {
+    /// The slots of a measure's keys, which they have from now on.
+    fn place(&mut self, measure: &Measure, slots: &mut Vec<(usize, Milli)>) {
+        slots.clear();
+        if self.keys.is_empty() {
+            self.layout = Some(measure.layout);
+        }
+        if self.layout == Some(measure.layout) && !self.keys.is_empty() {
+            slots.extend(measure.usage.iter().map(|(_, amount)| amount).enumerate());
+        } else {
+            slots.extend(measure.usage.iter().map(|(key, amount)| (self.slot(key), amount)));
+        }
+    }
+
+    fn step_back(&mut self, step: Step<'_>, slots: Option<&[(usize, Milli)]>) {
+        for (slot, amount) in slots.unwrap_or_default() {
+            // Stepping back restores sums that were in range.
+            let _ = self.apply_row(step.reversed(), *slot, *amount);
+        }
+    }
+
+    fn apply_row(&mut self, step: Step<'_>, slot: usize, amount: Milli) -> Result<(), Overflow> {
         let Some(row) = self.rows.get(slot) else { return Ok(()) };
         let next = step.signed(amount).try_fold(*row, |row, (s, signed)| row.with(s, signed));
         let next = next.ok_or(Overflow)?;
         let doubt = self.doubt(step, slot, amount)?;
         let before = self.before_account(step, slot, amount)?;
-        if let Some(history) = &mut self.history {
-            let boundaries = step.boundaries(amount);
-            for (done, (at, more)) in boundaries.clone().enumerate() {
-                history.boundary(slot, at, more).inspect_err(|_| {
-                    for (at, more) in boundaries.clone().take(done) {
-                        let _ = history.boundary(slot, at, more.saturating_neg());
-                    }
-                })?;
-            }
-        }
         if let (Some(account), Some(before)) = (&mut self.account, before) {
             put(&mut account.before, slot, before);
         }

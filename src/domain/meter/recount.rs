@@ -128,10 +128,11 @@ impl Meter {
             return Err(Unanswerable::Forgotten { until });
         }
         let mut groups: Vec<Sums> = self.groups.iter().map(Sums::emptied).collect();
-        let mut result = Ok(());
+        let (mut result, mut slots) = (Ok(()), Vec::new());
         self.each_segment(at, |_, group, measure, segment| {
             if let (Ok(()), Some(sums)) = (result, groups.get_mut(group.index())) {
-                result = sums.apply(Step { gone: None, come: Some(&segment) }, measure);
+                let step = Step { gone: None, come: Some(&segment) };
+                result = sums.apply(step, measure, &mut slots);
             }
         });
         result?;
