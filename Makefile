@@ -11,15 +11,15 @@ test: # everything that must hold
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo check -p bizrq --lib --no-default-features --locked
 	cargo check -p bizrq-replay --locked
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --locked
 	cargo test --workspace --no-fail-fast --locked -- --show-output
 
 bench: # the figures; alone on the machine, please
 	cargo bench --locked
 
-lint: # what is not in `test`: prose of the docs, and the dependencies where cargo-deny is installed
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
-	@if cargo deny --version >/dev/null 2>&1; then cargo deny --config .deny.toml check; \
-	else echo "not checked: advisories, licences, bans (cargo-deny is not installed: cargo install cargo-deny)"; fi
+lint: # the dependencies: advisories, licences, bans (.deny.toml), where cargo-deny is installed
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny check --config .deny.toml; \
+	else echo "not checked: advisories, licences, bans; run 'cargo install cargo-deny' first"; fi
 
 schemas: # write schemas/event/v1 anew; a test compares them
 	cargo run -- schemas schemas/event/v1

@@ -7,7 +7,7 @@
 //!                                  f   D   f   f   D      head: position 5, last decision 5, Merkle frontier
 //! ```
 //!
-//! Providers: [`file`] (a folder; the embedded default and the archive format) and [`memory`]. One contract,
+//! Providers: [`mod@file`] (a folder; the embedded default and the archive format) and [`memory`]. One contract,
 //! on [`EventLog`]; one suite that checks it, [`conformance`]. Bytes are known to [`codec`] only. Nothing here
 //! knows what an event means beyond whether it is a decision.
 

@@ -1,6 +1,6 @@
 //! Deciding: may this happen, and if not, which number is in the way.
 //!
-//! A review is judged by doing it in a [`Trial`] of the book and looking at what became of the sums; what is
+//! A review is judged by doing it in a [`Trial`](super::book::Trial) of the book and looking at what became of the sums; what is
 //! refused is taken back, what must be recorded stays in the trial for those that come after it. What lets
 //! nothing grow is allowed without a record. Nothing here appends, waits or asks the time.
 

@@ -1,7 +1,7 @@
 //! The scanner: bytes to an exact value. It allocates nothing and computes in checked integers.
 //!
 //! Shape of a text: sign? digits? (`.` digits?)? suffix. The suffix is letters of `eEinumkKMGTP`, then at most one
-//! sign, then digits; which of those make sense is decided by [`unit`].
+//! sign, then digits; which of those make sense is decided by [`unit()`].
 
 use super::{Format, MAX_NANO, NANO, Quantity};
 
