@@ -8,4 +8,5 @@ mod documents;
 mod examples;
 mod imports;
 mod layout;
+mod paths;
 mod source;

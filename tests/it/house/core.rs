@@ -2,7 +2,10 @@
 //!
 //! Lints see most of it (`src/domain.rs`, `.clippy.toml`); this sees the words, also where no lint looks.
 
-use super::source::{Source, Token, place, sources, starts};
+use super::{
+    paths::used,
+    source::{Source, Token, place, sources, starts},
+};
 
 /// Words in a row, and what to use instead.
 const FORBIDDEN: &[(&str, &str)] = &[
@@ -10,14 +13,8 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("Instant", "take a Timestamp as an argument"),
     ("Utc :: now", "take a Timestamp as an argument"),
     ("Local", "times are UTC; take a Timestamp as an argument"),
-    ("std :: fs", "files are event_log's and cli's"),
-    ("std :: io", "bytes are event_log's and cli's"),
-    ("std :: net", "the network is nobody's here"),
-    ("std :: env", "the environment is cli's"),
-    ("std :: process", "exit codes are cli's"),
-    ("std :: thread", "threads belong to whoever calls"),
-    ("std :: sync :: Mutex", "the ledger has one owner; whoever shares it locks it"),
-    ("std :: sync :: RwLock", "the ledger has one owner; whoever shares it locks it"),
+    ("Mutex", "the ledger has one owner; whoever shares it locks it"),
+    ("RwLock", "the ledger has one owner; whoever shares it locks it"),
     ("tokio", "async belongs to whoever calls"),
     ("async", "async belongs to whoever calls"),
     ("rand", "equal histories give equal ledgers"),
@@ -28,6 +25,10 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("eprintln", "printing is cli's"),
     ("unsafe", "forbidden everywhere"),
 ];
+
+/// What the core uses of std: values and collections. No fs, io, net, env, process, thread, time.
+const STD: &[&str] =
+    &["borrow", "cmp", "collections", "fmt", "hash", "iter", "mem", "ops", "slice", "str", "sync"];
 
 /// File, word, reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[(
@@ -54,6 +55,15 @@ fn the_core_knows_no_clock_no_file_no_thread_no_chance_and_no_float() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_core_uses_values_and_collections_of_std_and_nothing_that_waits_or_reads() {
+    for source in core() {
+        for (module, at) in used(&source, &source.shipped(), "std") {
+            assert!(STD.contains(&module.as_str()), "{at}: std::{module} is not for the core");
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,10 @@
 //!
 //! The table is the architecture: an arrow that is not in it does not compile into main.
 
-use super::source::{Source, Token, place, sources};
+use super::{
+    paths::used,
+    source::{place, sources},
+};
 use std::collections::BTreeSet;
 
 /// Room, the rooms that it may use, and why so.
@@ -61,7 +64,7 @@ fn every_import_is_in_the_table() {
             ));
             continue;
         };
-        for (used, at) in used(&source, "crate") {
+        for (used, at) in used(&source, &source.tokens(), "crate") {
             if used != source.room() && !allowed.contains(&used.as_str()) {
                 wrong.push(format!("{at}: {} may not use {used} ({why})", source.room()));
             }
@@ -92,7 +95,7 @@ fn the_table_has_no_circle_and_no_dead_arrow() {
         let really: BTreeSet<String> = sources
             .iter()
             .filter(|s| s.room() == *room)
-            .flat_map(|s| used(s, "crate"))
+            .flat_map(|s| used(s, &s.tokens(), "crate"))
             .map(|(used, _)| used)
             .collect();
         // The command line may use every room, whether it does today or not.
@@ -105,7 +108,7 @@ fn the_table_has_no_circle_and_no_dead_arrow() {
 #[test]
 fn the_auditor_uses_the_core_the_log_and_the_folds() {
     for source in sources("replay/src") {
-        for (used, at) in used(&source, "bizrq") {
+        for (used, at) in used(&source, &source.tokens(), "bizrq") {
             assert!(REPLAY.contains(&used.as_str()), "{at}: replay may not use {used}");
         }
         for token in source.tokens() {
@@ -134,60 +137,4 @@ fn nobody_climbs_out_of_a_room() {
             assert!(steps < depth, "{at}: write `crate::`, so that the table sees it");
         }
     }
-}
-
-/// The first names after `root::`, in paths and in `use root::{…}`, with their places.
-fn used(source: &Source, root: &str) -> Vec<(String, String)> {
-    let tokens = source.tokens();
-    let mut found = Vec::new();
-    for at in 0..tokens.len() {
-        if tokens[at].text == root && tokens.get(at + 1).is_some_and(|t| t.text == "::") {
-            for token in heads(&tokens[at + 2..]) {
-                found.push((token.text.clone(), place(source, token)));
-            }
-        }
-    }
-    found
-}
-
-/// The first names of what follows `crate::`: one, or each of a list in braces.
-fn heads(tokens: &[Token]) -> Vec<&Token> {
-    let Some(first) = tokens.first() else { return Vec::new() };
-    if first.text != "{" {
-        return vec![first];
-    }
-    let (mut depth, mut heads, mut is_head) = (0_usize, Vec::new(), false);
-    for token in tokens {
-        match token.text.as_str() {
-            "{" => {
-                depth += 1;
-                is_head = depth == 1;
-            }
-            "}" => {
-                depth -= 1;
-                if depth == 0 {
-                    break;
-                }
-            }
-            "," => is_head = depth == 1,
-            _ if is_head => {
-                heads.push(token);
-                is_head = false;
-            }
-            _ => {}
-        }
-    }
-    heads
-}
-
-#[test]
-fn lists_in_braces_are_read() {
-    let source = Source {
-        path: "src/a/b.rs".into(),
-        text:
-            "use crate::{a::{b, c}, d, e::f,\n};\nfn g() { crate::h::i(); other::crate_name::x() }"
-                .into(),
-    };
-    let found: Vec<_> = used(&source, "crate").into_iter().map(|(name, _)| name).collect();
-    assert_eq!(found, ["a", "d", "e", "h"]);
 }
