@@ -45,9 +45,20 @@ fn every_command_and_flag_exists() {
 }
 
 #[test]
+fn every_example_of_every_help_can_be_typed() {
+    let helps = ["bizrq", "bizrq-replay"].into_iter().filter(|p| *p == "bizrq" || has_replay());
+    let mut examples = 0;
+    for line in helps.flat_map(helps_of).flat_map(|help| text::typed_lines(&help)) {
+        examples += 1;
+        assert_eq!(known(&line), Ok(()), "`{line}` in a --help");
+    }
+    assert!(examples > 15, "{examples}");
+}
+
+#[test]
 fn every_flag_that_stands_alone_belongs_to_a_command() {
-    let mut helps = helps("bizrq");
-    helps.extend(if has_replay() { self::helps("bizrq-replay") } else { Vec::new() });
+    let mut helps = helps_of("bizrq");
+    helps.extend(if has_replay() { helps_of("bizrq-replay") } else { Vec::new() });
     for document in documents() {
         for span in document.spans() {
             let flag = span.split(' ').next().unwrap_or_default();
@@ -177,7 +188,7 @@ fn help(program: &str, path: &[&str]) -> Result<String, String> {
 }
 
 /// The help of every command of a program.
-fn helps(program: &str) -> Vec<String> {
+fn helps_of(program: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut left: Vec<Vec<String>> = vec![Vec::new()];
     while let Some(path) = left.pop() {

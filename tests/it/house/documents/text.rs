@@ -72,6 +72,13 @@ impl Document {
     }
 }
 
+/// The commands among the lines of a help.
+pub(crate) fn typed_lines(help: &str) -> Vec<String> {
+    let lines =
+        help.lines().filter(|l| l.starts_with("  ")).flat_map(|l| parts(without_comment(l)));
+    lines.filter(|c| c.starts_with("bizrq")).collect()
+}
+
 /// A line of shell without what a person is told beside it.
 pub(crate) fn without_comment(line: &str) -> &str {
     line.split(" #").next().unwrap_or(line).trim_end()
