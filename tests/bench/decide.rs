@@ -94,16 +94,14 @@ fn build(groups: usize, shape: Shape) -> (Book, Names) {
     for i in 0..groups {
         stamp.position += 1;
         let group = names.group(&format!("g{i}"));
-        let (above, amount) = match i {
-            0 => (String::new(), "1000Ti"),
-            i if i < DEPTH => (format!("g{}", parent(i)), ["1000Ti", "1Ti"][usize::from(i > 1)]),
-            i => (format!("g{}", parent(i)), "1Gi"),
-        };
-        let amount = if shape == Shape::Carved && (1..DEPTH).contains(&i) {
-            // Each level has room for its bushes beside the next one.
-            format!("{}Gi", 100_000 - 5000 * i)
-        } else {
-            amount.to_owned()
+        let above = if i == 0 { String::new() } else { format!("g{}", parent(i)) };
+        // Each level of the chain has room for its bushes beside the next one, each bush for those below it.
+        let up = |at: &usize| (*at >= DEPTH).then(|| parent(*at));
+        let amount = match std::iter::successors(Some(i), up).count() {
+            1 => format!("{}Gi", 100_000 - 5000 * i),
+            2 => "400Gi".to_owned(),
+            3 => "35Gi".to_owned(),
+            _ => "3Gi".to_owned(),
         };
         let spec =
             spec(above, &amount, i == 0 || shape == Shape::Carved, i == 0 && shape == Shape::Cash);
