@@ -8,7 +8,7 @@
 
 use bizrq::domain::{
     admission::{Decision, Former, MissingGroup, Review, decide},
-    book::{Book, Spend, Stamp, Trial},
+    book::{Book, Pace, Spend, Stamp, Trial},
     event::{ModelPolicy, ObjectRef, Operation, QuotaDeclared, QuotaSpec, Role, WorkloadObserved},
     names::{ClusterId, GroupId, KeyId, Names, ObjectId, Uid},
     quantity::Quantity,
@@ -33,6 +33,9 @@ struct Nothing;
 impl Spend for Nothing {
     fn spent(&self, group: GroupId, _: KeyId, _: Timestamp) -> i128 {
         i128::from(group.0)
+    }
+    fn pace(&self, group: GroupId, _: KeyId) -> Option<Pace> {
+        Some(Pace { base: i128::from(group.0), rate: 0, from: Timestamp::MIN })
     }
     fn has_spent(&self, _: GroupId, _: Timestamp) -> bool {
         true
@@ -112,6 +115,7 @@ fn build(groups: usize, shape: Shape) -> (Book, Names) {
             spec,
         };
         let declared = book.quota_declared(&mut names, stamp, group, &fact, &Nothing).unwrap();
+        book.paced(group, &Nothing);
         assert_eq!(declared.outcome, bizrq::domain::book::Outcome::InForce, "g{i}");
         let fact = WorkloadObserved {
             workload: object(i),
