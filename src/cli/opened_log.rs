@@ -3,15 +3,17 @@
 use super::{Error, progress::Progress};
 use crate::{
     domain::{
-        event::{Event, Kind},
+        event::{Event, Kind, Position},
         ledger::{Ledger, Record},
-        merkle::{Hash, LeafHasher},
     },
     event_log::{
-        AnyLog, Appended, EventLog, Head, NewEvent, Reader,
-        codec::{Decoded, Decoder, Scanned, scan},
+        AnyLog, Appended, EventLog, Head, NewEvent,
+        bulk::{self, Batch, Source},
+        codec::{Decoded, Decoder, Scanned},
+        file::OpenError,
     },
 };
+use std::path::Path;
 use tokio::runtime::{Builder, Runtime};
 
 /// A log, opened for one command.
@@ -19,6 +21,20 @@ pub(super) struct OpenedLog {
     place: String,
     log: AnyLog,
     runtime: Runtime,
+}
+
+/// Why a reading ended early.
+enum Ended {
+    /// The log cannot be read, or is not what was written.
+    Read(OpenError),
+    /// Who read it had enough.
+    Told(Error),
+}
+
+impl From<OpenError> for Ended {
+    fn from(error: OpenError) -> Self {
+        Self::Read(error)
+    }
 }
 
 impl OpenedLog {
@@ -71,23 +87,18 @@ impl OpenedLog {
 
     /// Shows every event that `wanted` lets through to `each`, in order.
     ///
-    /// What cannot be decoded has no effect on anything and is left to `verify`; a newer version of a known type
-    /// ends the reading, since nobody can say what it would have changed.
+    /// Every record is proved on the way, whether it is wanted or not: no answer comes from a log that was changed.
+    /// What was written and cannot be decoded has no effect on anything and is left to `verify`; a newer version of
+    /// a known type ends the reading, since nobody can say what it would have changed.
     pub(super) fn read(
         &self,
         wanted: impl Fn(&Scanned<'_>) -> bool,
         mut each: impl FnMut(u64, &Event<'_>),
     ) -> Result<(), Error> {
-        let mut reader = self.log.read(1).map_err(|e| self.failed(e))?;
         let mut decoder = Decoder::default();
-        while let Some(records) =
-            self.runtime.block_on(reader.next()).map_err(|e| self.failed(e))?
-        {
-            for (position, line) in records.iter() {
-                let Ok(scanned) = scan(line) else { continue };
-                if !wanted(&scanned) {
-                    continue;
-                }
+        self.proved(|batch| {
+            for (position, scanned) in batch.iter() {
+                let Some(scanned) = scanned.ok().filter(&wanted) else { continue };
                 match decoder.decode(&scanned) {
                     Ok(Decoded::Event(event)) => each(position, &event),
                     Ok(Decoded::Newer { kind, version }) => {
@@ -96,12 +107,13 @@ impl OpenedLog {
                     Ok(Decoded::Unknown) | Err(_) => {}
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Folds the whole log into `ledger`, which has applied nothing of it but `ahead` events of its own; what
-    /// `keep` turns down is as good as unknown. `each` sees every event that is kept.
+    /// `keep` turns down is as good as unknown. `each` sees every event that is kept. The records are proved on the
+    /// way; the ledger's own root says nothing afterwards.
     pub(super) fn fold(
         &self,
         ledger: &mut Ledger,
@@ -110,35 +122,37 @@ impl OpenedLog {
     ) -> Result<(), Error> {
         let ahead = ledger.position();
         let bar = Progress::items("reading", Some(self.head()?.position));
-        let mut reader = self.log.read(1).map_err(|e| self.failed(e))?;
-        let (mut decoder, mut hasher) = (Decoder::default(), LeafHasher::default());
-        while let Some(records) =
-            self.runtime.block_on(reader.next()).map_err(|e| self.failed(e))?
-        {
-            for (position, line) in records.iter() {
-                let scanned = scan(line).map_err(|e| e.to_string());
-                let leaf = scanned.as_ref().map_or_else(
-                    |_| Hash::default(),
-                    |s| s.leaf.unwrap_or_else(|| hasher.leaf(position, &s.leaf_input())),
-                );
-                let decoded = scanned.and_then(|s| decoder.decode(&s).map_err(|e| e.to_string()));
+        let mut decoder = Decoder::default();
+        self.proved(|batch| {
+            for (position, scanned) in batch.iter() {
+                let decoded = scanned.and_then(|s| decoder.decode(&s));
                 let record = match &decoded {
                     Ok(Decoded::Event(event)) if keep(event) => Record::Event(event),
                     Ok(Decoded::Newer { kind, version }) => {
                         Record::Newer { kind: *kind, version: *version }
                     }
                     Ok(_) => Record::Unknown,
-                    Err(why) => Record::Undecodable(why.clone()),
+                    Err(why) => Record::Undecodable(why.to_string()),
                 };
                 let position = position.saturating_add(ahead);
-                ledger.apply_record(position, leaf, &record).map_err(|e| self.failed(e))?;
+                ledger.fold(position, &record).map_err(|e| self.failed(e))?;
                 if let Record::Event(event) = record {
                     each(event);
                 }
             }
-            bar.more(records.len() as u64);
-        }
-        Ok(())
+            bar.more(batch.len() as u64);
+            Ok(())
+        })
+    }
+
+    /// Hands the log over in batches, each record compared with its leaf and the tree with its recorded roots.
+    fn proved(&self, mut each: impl FnMut(&Batch) -> Result<(), Error>) -> Result<(), Error> {
+        let source = Source::Log { dir: Path::new(&self.place), limit: Position::MAX };
+        let read = bulk::read(source, |batch| each(batch).map_err(Ended::Told));
+        read.map(drop).map_err(|ended| match ended {
+            Ended::Read(error) => self.failed(error),
+            Ended::Told(error) => error,
+        })
     }
 
     fn newer(&self, position: u64, kind: Kind, version: u32) -> Error {

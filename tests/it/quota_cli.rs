@@ -208,3 +208,37 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn no_command_goes_by_a_log_that_was_changed() {
+    let desk = Desk::new();
+    let log = desk.path("log");
+    assert_eq!(desk.apply(&TREE).0, Some(0));
+    let segment = Path::new(&log).join("00000000000000000001.jsonl");
+    let text = fs::read_to_string(&segment).unwrap();
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/readme");
+    let (map, runs) = (readme.join("runs.toml"), readme.join("runs.csv"));
+    let (map, runs) = (map.to_str().unwrap(), runs.to_str().unwrap());
+    let (quotas, at) = (desk.quotas(&TREE), "2026-11-30T00:00:00Z");
+    let commands: [&[&str]; 4] = [
+        &["quota", "tree", "--log", &log],
+        &["quota", "apply", "--log", &log, &quotas],
+        &["import", "csv", "--map", map, "--cluster", "lab", "--log", &log, runs],
+        &["meter", "--log", &log, "--at", at],
+    ];
+    // A larger budget, in a line that is whole otherwise; and a line that is none any more.
+    let richer = text.replacen("\"500\"", "\"900\"", 1);
+    let garbled = text.replacen("{\"specversion\"", "x\"specversion\"", 1);
+    for (forged, why) in [(richer, "was changed or moved"), (garbled, "no event")] {
+        assert_ne!(forged, text);
+        fs::write(&segment, &forged).unwrap();
+        for command in commands {
+            let output = bizrq(command);
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            assert_eq!((output.status.code(), &*output.stdout), (Some(4), &b""[..]), "{command:?}");
+            assert!(complaint.contains("jsonl, line 1: "), "{command:?}: {complaint}");
+            assert!(complaint.contains(why), "{command:?}: {complaint}");
+        }
+        assert_eq!(fs::read_to_string(&segment).unwrap(), forged, "nothing was appended");
+    }
+}
