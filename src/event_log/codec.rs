@@ -33,6 +33,9 @@ pub enum DecodeError {
         /// Bytes that were seen.
         bytes: usize,
     },
+    /// Nothing but white space.
+    #[error("the line is empty; a line is one CloudEvent in JSON")]
+    Blank,
     /// Not UTF-8.
     #[error("byte {} of the line is not UTF-8; restore the line from a copy", at.saturating_add(1))]
     NotUtf8 {

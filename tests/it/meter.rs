@@ -186,3 +186,42 @@ fn what_cannot_be_done_is_said_with_the_contracts_exit_code() {
         assert!(complaint.contains(words), "{args:?}: {complaint}");
     }
 }
+
+#[test]
+fn lines_that_are_no_events_are_counted_and_the_first_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("events.jsonl");
+    let event = r#"{"specversion":"1.0","id":"0","type":"com.example","source":"/","subject":"","time":"2026-11-29T16:00:00.000Z","recordedat":"2026-11-29T16:00:00.000Z","data":{}}"#;
+    // More than could be kept with its reason in 256 MiB if each took 100 bytes, and empty lines, which are no fault.
+    let mut text = format!("{event}\n\n \n");
+    text.push_str(&"?\n".repeat(3_000_000));
+    text.push_str(&"\n".repeat(1000));
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let limited = format!(
+        "ulimit -v 400000; exec '{BIZRQ}' meter --at 2026-11-30T00:00:00Z -o json '{file}'"
+    );
+    let output = Command::new("sh").args(["-c", &limited]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(json(&output)["quarantined"], 3_000_000);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(complaint.lines().count(), 10, "{complaint}");
+    assert!(complaint.contains(&format!("{file}:4: no event: ")), "{complaint}");
+}
+
+#[test]
+fn objects_that_a_recording_cannot_give_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pods.json");
+    let pod = |uid: &str, cpu: &str| {
+        format!(
+            r#"{{"type":"ADDED","object":{{"apiVersion":"v1","kind":"Pod","metadata":{{"uid":"{uid}","name":"p","namespace":"ns","resourceVersion":"7","creationTimestamp":"2026-11-29T16:00:00Z"}},"spec":{{"nodeName":"n","containers":[{{"name":"c","resources":{{"limits":{{"cpu":"{cpu}"}}}}}}]}}}}}}"#
+        )
+    };
+    let pods = [pod("", "1"), pod("u1", "-5"), pod("u2", "2")];
+    std::fs::write(&file, pods.join("\n")).unwrap();
+    let at = ["meter", "--at", "2026-11-29T17:00:00Z", "-o", "json"];
+    let output = run(&[&at[..], &[file.to_str().unwrap()]].concat());
+    let report = json(&output);
+    assert_eq!(report["quarantined"], 2, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(usage(&report)[&(String::new(), "limits.cpu".to_owned())], 2000 * 3_600_000);
+}

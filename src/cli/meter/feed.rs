@@ -11,7 +11,7 @@ use crate::{
     },
     event_log::{
         bulk::{self, Batch, Source},
-        codec::{Decoded, Decoder},
+        codec::{DecodeError, Decoded, Decoder},
         file::OpenError,
     },
     input,
@@ -38,6 +38,9 @@ pub(super) struct Fed {
 /// Bytes that are looked at to tell event lines from recordings.
 const LOOK_BYTES: u64 = 4096;
 
+/// Faults that are shown one by one; all are counted.
+const SHOWN: usize = 10;
+
 /// Feeds the ledger with everything that the arguments name.
 pub(super) fn feed(args: &Args, ledger: &mut Ledger, names: &mut Names) -> Result<Fed, Error> {
     let mut feeder = Feeder { ledger, names, fed: Fed::default() };
@@ -45,8 +48,9 @@ pub(super) fn feed(args: &Args, ledger: &mut Ledger, names: &mut Names) -> Resul
         Some(log) => feeder.log(args, Path::new(log))?,
         None => feeder.files(args)?,
     }
-    feeder.fed.quarantined = feeder.ledger.quarantined().len();
-    for quarantined in feeder.ledger.quarantined().iter().take(10) {
+    let quarantined = feeder.ledger.quarantined();
+    feeder.fed.quarantined = feeder.fed.quarantined.saturating_add(quarantined.len());
+    for quarantined in quarantined.iter().take(SHOWN) {
         out::warn(format!("record {}: {}", quarantined.position, quarantined.reason));
     }
     Ok(feeder.fed)
@@ -80,7 +84,7 @@ impl Feeder<'_> {
         };
         let bar = Progress::bytes("reading", input::size(dir));
         let summary =
-            self.events(Source::Log { dir, limit }, &bar).map_err(|ended| match ended {
+            self.events(dir, Source::Log { dir, limit }, &bar).map_err(|ended| match ended {
                 Ended::Open(error) => Error::log(dir.display(), error),
                 Ended::Stop(stop) => Error::log(dir.display(), stop),
             })?;
@@ -112,7 +116,7 @@ impl Feeder<'_> {
             let bar = Progress::bytes("reading", input::size(path));
             if events {
                 let source = Source::Lines { name: path, input: Box::new(whole) };
-                self.events(source, &bar).map_err(|ended| match ended {
+                self.events(path, source, &bar).map_err(|ended| match ended {
                     Ended::Open(error) => Error::input(path.display(), error),
                     Ended::Stop(stop) => Error::input(path.display(), stop),
                 })?;
@@ -143,32 +147,51 @@ impl Feeder<'_> {
             out::warn(format!("{place}{}", note.text));
         }
         self.fed.newest = recording.newest;
+        let left_out = usize::try_from(recording.quarantined).unwrap_or(usize::MAX);
+        self.fed.quarantined = self.fed.quarantined.saturating_add(left_out);
         for event in recording.events() {
             self.event(&event).map_err(|stop| Error::input("recording", stop))?;
         }
         Ok(())
     }
 
-    fn events(&mut self, source: Source<'_>, bar: &Progress) -> Result<bulk::Summary, Ended> {
+    fn events(
+        &mut self,
+        place: &Path,
+        source: Source<'_>,
+        bar: &Progress,
+    ) -> Result<bulk::Summary, Ended> {
         let mut decoder = Decoder::default();
         bulk::read(source, |batch| {
             bar.more(batch.bytes() as u64);
-            self.batch(batch, &mut decoder).map_err(Ended::Stop)
+            self.batch(place, batch, &mut decoder).map_err(Ended::Stop)
         })
     }
 
-    fn batch(&mut self, batch: &Batch, decoder: &mut Decoder) -> Result<(), Stop> {
-        for (_, scanned) in batch.iter() {
+    fn batch(&mut self, place: &Path, batch: &Batch, decoder: &mut Decoder) -> Result<(), Stop> {
+        for (number, scanned) in batch.iter() {
             match scanned.and_then(|scanned| decoder.decode(&scanned)) {
                 Ok(Decoded::Event(event)) => self.event(&event)?,
-                Ok(Decoded::Unknown) => self.fold(&Record::Unknown)?,
+                Ok(Decoded::Unknown) | Err(DecodeError::Blank) => self.fold(&Record::Unknown)?,
                 Ok(Decoded::Newer { kind, version }) => {
                     self.fold(&Record::Newer { kind, version })?
                 }
-                Err(error) => self.fold(&Record::Undecodable(error.to_string()))?,
+                Err(error) => {
+                    self.undecodable(place, number, &error);
+                    self.fold(&Record::Unknown)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Counts a line that is no event. The ledger does not hear of it: it would keep every reason, and a file may
+    /// hold more of such lines than there is memory.
+    fn undecodable(&mut self, place: &Path, number: Position, error: &DecodeError) {
+        if self.fed.quarantined < SHOWN {
+            out::warn(format!("{}:{number}: {error}", place.display()));
+        }
+        self.fed.quarantined = self.fed.quarantined.saturating_add(1);
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Stop> {

@@ -153,6 +153,9 @@ struct Envelope<'a> {
 
 /// The general way.
 fn general(line: &str) -> Result<Scanned<'_>, DecodeError> {
+    if line.trim_ascii().is_empty() {
+        return Err(DecodeError::Blank);
+    }
     let event: Envelope<'_> = serde_json::from_str(line)
         .map_err(|error| DecodeError::NotAnEvent { why: error.to_string() })?;
     if event.specversion != "1.0" {

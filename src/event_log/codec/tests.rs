@@ -123,7 +123,7 @@ fn what_is_no_event_is_refused_by_name() {
         line.replacen(from, to, 1).into_bytes()
     };
     let cases: Vec<(Vec<u8>, &str)> = vec![
-        (b"".to_vec(), "EOF while parsing"),
+        (b"".to_vec(), "the line is empty"),
         (b"[]".to_vec(), "no event"),
         (b"{\"specversion\":\"1.0\"}".to_vec(), "missing field `id`"),
         (with(r#""specversion":"1.0""#, r#""specversion":"0.3""#), "`0.3` is not read"),
