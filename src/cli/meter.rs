@@ -33,9 +33,10 @@ Examples:
   bizrq meter --quotas quotas.yaml --by group,key,workload *.json.gz
   bizrq meter --log ./log --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z -o json
   zstd -dc events.jsonl.zst | bizrq meter -")]
+#[command(group(clap::ArgGroup::new("input").required(true).args(["files", "log"])))]
 pub(super) struct Args {
     /// Recordings or event lines; `-` reads standard input
-    #[arg(value_name = "FILE", required_unless_present = "log", conflicts_with = "log")]
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The log to read
     #[arg(long, value_name = "DIR")]
@@ -91,8 +92,14 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         return report::print(out, args.output, &Fed::default(), None, &[], &[])
             .map(|()| Answer::Yes);
     };
+    if let Some(from) = args.from.filter(|from| *from > at) {
+        let why =
+            format!("--from {from} lies after {at}, the newest instant in the input; give --to");
+        return Err(Error::Usage(why));
+    }
     let lines = by::lines(&ledger, &names, &args.by, at)?;
-    let from = args.from.or(fed.oldest).unwrap_or(at);
+    let oldest = fed.oldest.map(|oldest| oldest.min(at));
+    let from = args.from.or(oldest).unwrap_or(at);
     let budgets = money::budgets(&ledger, quotas, from, at)?;
     report::print(out, args.output, &fed, Some((from, at)), &lines, &budgets)?;
     Ok(Answer::Yes)

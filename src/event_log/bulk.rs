@@ -128,7 +128,8 @@ fn read_log(
     if found < recorded {
         return Err(OpenError::Truncated { path: dir.to_owned(), recorded, found });
     }
-    summary.torn_bytes = reader.torn_bytes();
+    // Behind a limit whole lines follow as well.
+    summary.torn_bytes = if found < limit { reader.torn_bytes() } else { 0 };
     summary.tree = Some(proof.chain.tree().clone());
     Ok(summary)
 }

@@ -88,7 +88,7 @@ pub enum Cause {
     },
     /// The same identity, with other content, in the log.
     #[error(
-        "`{uid}` was imported before with another {what}; the log keeps what it holds, corrections are made with `bizrq adjust`"
+        "`{uid}` was imported before with another {what}; the log keeps what it holds: give another run its own identity, or import a corrected file into a new log"
     )]
     Contradicts {
         /// The identity.

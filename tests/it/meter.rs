@@ -174,6 +174,12 @@ fn what_cannot_be_done_is_said_with_the_contracts_exit_code() {
     let late = ["--at", "2026-12-02T00:00:00Z", "--to", "2026-12-01T00:00:00Z"];
     for (args, code, words) in [
         (vec!["meter"], 2, "FILE"),
+        (vec!["meter"], 2, "--log <DIR>"),
+        (
+            vec!["meter", "--from", "2030-01-01T00:00:00Z", &recording],
+            2,
+            "lies after 2026-11-29T17:1",
+        ),
         (vec!["meter", &recording, "--log", "x"], 2, "--log"),
         ([vec!["meter", &*recording], late.to_vec()].concat(), 2, "--at must not lie after --to"),
         (vec!["meter", "--at", "yesterday", &recording], 2, "RFC 3339"),

@@ -276,6 +276,10 @@ fn explain(error: &serde_saphyr::Error) -> String {
             };
             format!("something else than {expected} stands here; mend its form or its indentation")
         }
+        E::NullIntoString { .. } => {
+            "nothing stands here where a text or a number is needed; write one, or remove the line"
+                .into()
+        }
         E::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("the key");
             format!("`{key}` stands here a second time; keep one of the two")

@@ -41,9 +41,10 @@ Examples:
 Columns: hard (the limit), used (own use and what was given to children: the larger of a child's hard and used), self
 (own use), consumed (unit-hours spent by the whole subtree), left (hard less used). A row cash/K counts unit-hours.
 With --quotas the quotas of the log are left out: the tree shows what these files would make of its history.")]
+#[command(group(clap::ArgGroup::new("input").required(true).multiple(true).args(["quotas", "log"])))]
 pub(super) struct Args {
     /// YAML files of quotas; `-` reads standard input
-    #[arg(long, value_name = "FILE", required_unless_present = "log")]
+    #[arg(long, value_name = "FILE")]
     quotas: Vec<PathBuf>,
     /// The log to read
     #[arg(long, value_name = "DIR")]
@@ -196,6 +197,9 @@ fn places(ledger: &Ledger, at: Timestamp) -> Result<Vec<(GroupId, usize)>, Error
     Ok(places)
 }
 
+/// What one group spent of each key, in milli-units × milliseconds.
+type Spent = BTreeMap<String, i128>;
+
 /// Reads numbers off a ledger.
 struct Gather<'l> {
     ledger: &'l Ledger,
@@ -208,39 +212,33 @@ impl Gather<'_> {
         let Some(book) = self.ledger.book() else { return Vec::new() };
         let name = |g: GroupId| self.ledger.names().group_name(g).to_owned();
         // Nobody's account was opened for these: their hours are those of the meter.
-        let mut spent: BTreeMap<(String, String), i128> = BTreeMap::new();
+        let mut spent: BTreeMap<String, Spent> = BTreeMap::new();
         for line in self.ledger.usage(self.at).unwrap_or_default() {
-            spent.insert((line.group, line.key), line.exact);
+            spent.entry(line.group).or_default().insert(line.key, line.exact);
         }
+        let none = Spent::new();
         let group = |(id, depth): &(GroupId, usize)| {
             let (state, reason) = state(book, *id);
             let parent = book.parents(*id).first().map(|p| name(*p));
-            let keys = self.keys(book, *id, state, &spent);
-            Group { group: name(*id), parent, depth: *depth, state, reason, keys }
+            let group = name(*id);
+            let keys = self.keys(book, *id, state, spent.get(&group).unwrap_or(&none));
+            Group { group, parent, depth: *depth, state, reason, keys }
         };
         places.iter().map(group).collect()
     }
 
-    fn keys(
-        &self,
-        book: &Book,
-        group: GroupId,
-        state: &str,
-        spent: &BTreeMap<(String, String), i128>,
-    ) -> Vec<Row> {
+    fn keys(&self, book: &Book, group: GroupId, state: &str, spent: &Spent) -> Vec<Row> {
         let names = self.ledger.names();
         let listed = book.declaration(group).map_or(&[][..], |d| &d.spec.hard);
         let mut keys: BTreeSet<KeyId> = listed.iter().map(|(key, _)| *key).collect();
         let undeclared = state == "Undeclared";
         if self.all || undeclared {
             keys.extend(book.keys(group));
-            let own = spent.keys().filter(|(g, _)| g == names.group_name(group));
-            keys.extend(own.filter_map(|(_, key)| names.known_key(key)));
+            keys.extend(spent.keys().filter_map(|key| names.known_key(key)));
         }
         let mut rows: Vec<_> = keys.into_iter().map(|key| self.row(book, group, key)).collect();
         for row in rows.iter_mut().filter(|_| undeclared) {
-            let key = (names.group_name(group).to_owned(), row.key.clone());
-            row.consumed = spent.get(&key).copied().unwrap_or_default();
+            row.consumed = spent.get(&row.key).copied().unwrap_or_default();
         }
         rows.retain(|row| row.hard.is_some() || row.used != 0 || row.consumed != 0);
         rows.sort_by(|a, b| (a.cash, &a.key).cmp(&(b.cash, &b.key)));

@@ -324,3 +324,15 @@ fn a_correction_counts_in_its_hour_its_day_and_the_sum_once() {
     assert_eq!(within(Unit::Hour, 0), i128::from(HOUR_MS) * 1000 - (1 << 100));
     assert_eq!(within(Unit::Hour, HOUR_MS), i128::from(HOUR_MS) * 1000);
 }
+
+#[test]
+fn before_its_window_nothing_is_used_and_nothing_is_given_back() {
+    let window = Window { from: Some(at(100)), to: None };
+    let ledger = Ledger::new(Options { window, ..Options::default() });
+    let mut case = Case { ledger };
+    case.start(0, StartBasis::Bound, 1000);
+    for (ms, exact) in [(50, 0), (100, 0), (101, 1000), (150, 50_000)] {
+        let usage = case.ledger.usage(at(ms)).unwrap();
+        assert_eq!(usage.iter().map(|u| u.exact).sum::<i128>(), exact, "{ms}");
+    }
+}

@@ -110,7 +110,9 @@ impl Meter {
         self.index.len()
     }
 
+    /// The instant of the window that is nearest to `at`: before the window nothing was used, and nothing is given back.
     fn clamped(&self, at: Timestamp) -> Timestamp {
+        let at = self.window.from.map_or(at, |from| from.max(at));
         self.window.to.map_or(at, |to| to.min(at))
     }
 

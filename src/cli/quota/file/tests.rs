@@ -62,6 +62,7 @@ fn many_documents_and_lists_are_read_and_every_fault_is_told_with_its_line() {
         format!("{HEAD}metadata: {{name: f, namespace: web}}\n"),
         format!("{}spec: {{hard: [1]}}\n", good("g")),
         format!("{}spec: {{hard: {{pods: 1, pods: 2}}}}\n", good("h")),
+        format!("{}spec: {{hard: {{pods: null}}}}\n", good("i")),
     ]
     .join("---\n");
     let objects = parsed(&text);
@@ -77,6 +78,7 @@ fn many_documents_and_lists_are_read_and_every_fault_is_told_with_its_line() {
         "q.yaml:42: metadata.namespace is no field",
         "q.yaml:47: something else than a map",
         "q.yaml:52: `pods` stands here a second time",
+        "q.yaml:57: nothing stands here",
         "q.yaml:30: metadata.name: `a` is declared in q.yaml:1",
     ];
     let faults = faults(&text);
