@@ -87,7 +87,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let until = args.until()?;
     let mut ledger = Ledger::new(args.options(until, !quotas.is_empty()));
     let mut names = by::Names::default();
-    let fed = feed::feed(args, &mut ledger, &mut names)?;
+    let fed = feed::feed(args, &mut ledger, by::needs_pods(&args.by).then_some(&mut names))?;
     let Some(at) = until.or(fed.newest).or_else(|| ledger.meter().newest()) else {
         return report::print(out, args.output, &Fed::default(), None, &[], &[])
             .map(|()| Answer::Yes);

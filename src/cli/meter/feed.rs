@@ -42,7 +42,11 @@ const LOOK_BYTES: u64 = 4096;
 const SHOWN: usize = 10;
 
 /// Feeds the ledger with everything that the arguments name.
-pub(super) fn feed(args: &Args, ledger: &mut Ledger, names: &mut Names) -> Result<Fed, Error> {
+pub(super) fn feed(
+    args: &Args,
+    ledger: &mut Ledger,
+    names: Option<&mut Names>,
+) -> Result<Fed, Error> {
     let mut feeder = Feeder { ledger, names, fed: Fed::default() };
     match &args.log {
         Some(log) => feeder.log(args, Path::new(log))?,
@@ -58,7 +62,8 @@ pub(super) fn feed(args: &Args, ledger: &mut Ledger, names: &mut Names) -> Resul
 
 struct Feeder<'f> {
     ledger: &'f mut Ledger,
-    names: &'f mut Names,
+    /// Names of pods and workloads, where lines are by them.
+    names: Option<&'f mut Names>,
     fed: Fed,
 }
 
@@ -198,7 +203,9 @@ impl Feeder<'_> {
         if self.fed.oldest.is_none_or(|oldest| event.time < oldest) {
             self.fed.oldest = Some(event.time);
         }
-        self.names.learn(event);
+        if let Some(names) = &mut self.names {
+            names.learn(event);
+        }
         self.fold(&Record::Event(event))
     }
 
