@@ -12,7 +12,7 @@ test: # everything that must hold
 	cargo check -p bizrq --lib --no-default-features --locked
 	cargo check -p bizrq-replay --locked
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --locked
-	cargo test --workspace --no-fail-fast --locked -- --show-output
+	BIZRQ_FUZZ_SECONDS=20 cargo test --workspace --no-fail-fast --locked -- --show-output
 
 bench: # the figures; alone on the machine, please
 	cargo bench --locked

@@ -123,7 +123,13 @@ impl Quantity {
     /// The value in thousandths, rounded up.
     #[must_use]
     pub fn milli(self) -> Milli {
-        self.nano.saturating_add(999_999).div_euclid(1_000_000)
+        // Nearly every amount fits 64 bits, which divide ten times as fast.
+        match i64::try_from(self.nano) {
+            Ok(nano) if nano < i64::MAX.saturating_sub(999_999) => {
+                i128::from(nano.saturating_add(999_999).div_euclid(1_000_000))
+            }
+            _ => self.nano.saturating_add(999_999).div_euclid(1_000_000),
+        }
     }
 
     /// The format that it is printed in.

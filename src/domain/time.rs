@@ -124,18 +124,39 @@ fn canonical(text: &[u8]) -> Option<i64> {
     else {
         return None;
     };
-    let day = NaiveDate::from_ymd_opt(
-        i32::try_from(digits(y)?).ok()?,
-        u32::try_from(digits(&[*mo1, *mo2])?).ok()?,
-        u32::try_from(digits(&[*d1, *d2])?).ok()?,
-    )?;
+    let days = days(digits(y)?, digits(&[*mo1, *mo2])?, digits(&[*d1, *d2])?)?;
     let (h, m, s) = (digits(&[*h1, *h2])?, digits(&[*mi1, *mi2])?, digits(&[*s1, *s2])?);
     if h > 23 || m > 59 || s > 59 {
         return None;
     }
-    let days = i64::from(day.to_epoch_days());
     let seconds = days.checked_mul(24)?.checked_add(h)?.checked_mul(60)?.checked_add(m)?;
     seconds.checked_mul(60)?.checked_add(s)?.checked_mul(1000)?.checked_add(millis)
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar; `None` for what is no date.
+///
+/// A year is counted from March, so that the day of the year does not depend on leap years: by month that
+/// is `(153 × months since March + 2) ÷ 5`, the known sequence of 31 and 30 days.
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    let leap = year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0);
+    let longest = match month {
+        2 => 28_i64.checked_add(i64::from(leap))?,
+        4 | 6 | 9 | 11 => 30,
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        _ => return None,
+    };
+    if !(1..=longest).contains(&day) {
+        return None;
+    }
+    let since_march = month.checked_add(9)?.rem_euclid(12);
+    let year = if month <= 2 { year.checked_sub(1)? } else { year };
+    let leaps =
+        year.div_euclid(4).checked_sub(year.div_euclid(100))?.checked_add(year.div_euclid(400))?;
+    let in_year = since_march.checked_mul(153)?.checked_add(2)?.div_euclid(5);
+    let from_year_0 =
+        year.checked_mul(365)?.checked_add(leaps)?.checked_add(in_year)?.checked_add(day)?;
+    // 1970-01-01 is day 719,469 when 0000-03-01 is day 1.
+    from_year_0.checked_sub(719_469)
 }
 
 fn digits(text: &[u8]) -> Option<i64> {
@@ -240,6 +261,27 @@ mod tests {
             let text = Timestamp::from_millis(millis).unwrap().to_string();
             assert_eq!(text, general);
             assert_eq!(Timestamp::parse(&text).unwrap().millis(), millis);
+        }
+    }
+
+    #[test]
+    fn every_day_of_four_centuries_has_chronos_number() {
+        let first = chrono::NaiveDate::from_ymd_opt(1899, 1, 1).unwrap();
+        for date in first.iter_days().take(146_097) {
+            let text = date.format("%Y-%m-%d").to_string();
+            let [y, m, d] = [&text[..4], &text[5..7], &text[8..]].map(|n| n.parse().unwrap());
+            assert_eq!(days(y, m, d), Some(i64::from(date.to_epoch_days())), "{text}");
+        }
+        for (y, m, d) in [
+            (2023, 2, 29),
+            (2100, 2, 29),
+            (2024, 2, 30),
+            (2024, 4, 31),
+            (2024, 13, 1),
+            (2024, 0, 1),
+            (2024, 1, 0),
+        ] {
+            assert_eq!(days(y, m, d), None, "{y}-{m}-{d}");
         }
     }
 

@@ -103,9 +103,16 @@ impl Texts {
 }
 
 fn apply(c: &mut Criterion) {
+    let whole = Options::default();
+    run(c, "whole", whole);
+    run(c, "usage and hours", Options { quotas: false, ..whole });
+    run(c, "usage alone", Options { quotas: false, history: false, ..whole });
+}
+
+fn run(c: &mut Criterion, name: &str, options: Options) {
     let texts = Texts::new();
     let leaf = Hash([7; 32]);
-    let mut ledger = Ledger::new(Options::default());
+    let mut ledger = Ledger::new(options);
     let mut next = 0;
     let put = |ledger: &mut Ledger, event: Event<'_>| {
         let position = ledger.position() + 1;
@@ -116,9 +123,9 @@ fn apply(c: &mut Criterion) {
         next += 1;
     }
     let mut group = c.benchmark_group("apply");
-    group.throughput(Throughput::Elements(BATCH)).sample_size(20);
+    group.throughput(Throughput::Elements(BATCH)).sample_size(10);
     // Every second event stops the oldest pod, every other one starts a new one: 150,000 stay alive.
-    group.bench_function("150k live pods, 10k groups, six keys and a model", |b| {
+    group.bench_function(name, |b| {
         b.iter_batched(
             || {
                 let events: Vec<_> = (0..BATCH / 2)
@@ -140,11 +147,8 @@ fn apply(c: &mut Criterion) {
         );
     });
     group.finish();
-    println!(
-        "{} remembered pods, {} quarantined",
-        ledger.meter().remembered(),
-        ledger.quarantined().len()
-    );
+    let (pods, quarantined) = (ledger.meter().remembered(), ledger.quarantined().len());
+    println!("{pods} remembered pods, {quarantined} quarantined");
 }
 
 criterion_group!(benches, apply);
