@@ -50,9 +50,38 @@ pub fn decompressed(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn
     let whole = Cursor::new(start).chain(input);
     Ok(match compression {
         Compression::Plain => Box::new(whole),
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(whole))),
-        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(whole)?),
+        Compression::Gzip => {
+            let decoder = flate2::read::MultiGzDecoder::new(BufReader::new(whole));
+            Box::new(Compressed { decoder, name: "gzip" })
+        }
+        Compression::Zstd => {
+            let decoder = zstd::stream::read::Decoder::new(whole)?;
+            Box::new(Compressed { decoder, name: "zstd" })
+        }
     })
+}
+
+/// Says of what is damaged that it is the compression, and what to do about it.
+struct Compressed<R> {
+    decoder: R,
+    name: &'static str,
+}
+
+impl<R: Read> Read for Compressed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.decoder.read(buffer).map_err(|error| {
+            // What the operating system says has a number; interruptions must stay what they are.
+            if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::Interrupted {
+                return error;
+            }
+            let Self { name, .. } = self;
+            let why = format!(
+                "the {name} data is cut off or damaged ({error}); copy the file again, or wait until it is complete, \
+                 or unpack what can be read with `{name} -dc`"
+            );
+            io::Error::new(error.kind(), why)
+        })
+    }
 }
 
 /// Which compression begins like this.
@@ -99,7 +128,13 @@ mod tests {
     #[test]
     fn damaged_compression_is_an_error() {
         let whole = gzip(b"one\ntwo\n");
-        assert!(read(whole[..whole.len() - 3].to_vec()).is_err());
-        assert!(read(b"\x28\xb5\x2f\xfdnonsense".to_vec()).is_err());
+        let cut = read(whole[..whole.len() - 3].to_vec()).unwrap_err().to_string();
+        assert!(
+            cut.starts_with("the gzip data is cut off or damaged (") && cut.contains("gzip -dc")
+        );
+        let lie = read(b"\x28\xb5\x2f\xfdnonsense".to_vec()).unwrap_err().to_string();
+        assert!(
+            lie.starts_with("the zstd data is cut off or damaged (") && lie.contains("zstd -dc")
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The log that a command was given with `--log`, with its errors in the command line's words.
 
-use super::{Error, progress::Progress};
+use super::{Error, out::warn, progress::Progress};
 use crate::{
     domain::{
         event::{Event, Kind, Position},
@@ -40,7 +40,12 @@ impl From<OpenError> for Ended {
 impl OpenedLog {
     /// Opens a log for appending; a folder that is missing is made.
     pub(super) fn open(place: &str) -> Result<Self, Error> {
-        Self::with(place, AnyLog::open)
+        let opened = Self::with(place, AnyLog::open)?;
+        if let Some(torn) = opened.log.torn() {
+            let (path, bytes) = (torn.path.display(), torn.bytes);
+            warn(format!("{path}: {bytes} bytes of a half-written line at the end were cut off"));
+        }
+        Ok(opened)
     }
 
     /// Opens a log for reading; nothing in it is touched.

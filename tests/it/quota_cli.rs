@@ -242,3 +242,19 @@ fn no_command_goes_by_a_log_that_was_changed() {
         assert_eq!(fs::read_to_string(&segment).unwrap(), forged, "nothing was appended");
     }
 }
+
+#[test]
+fn half_a_line_that_is_cut_off_is_told() {
+    let desk = Desk::new();
+    assert_eq!(desk.apply(&TREE).0, Some(0));
+    let segment = Path::new(&desk.path("log")).join("00000000000000000001.jsonl");
+    let whole = fs::read(&segment).unwrap();
+    fs::write(&segment, [&whole[..], b"{\"half"].concat()).unwrap();
+    let again = || bizrq(&["quota", "apply", "--log", &desk.path("log"), &desk.quotas(&TREE)]);
+    let output = again();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("jsonl: 6 bytes of a half-written line"), "{told}");
+    assert_eq!(fs::read(&segment).unwrap(), whole);
+    assert!(again().stderr.is_empty());
+}

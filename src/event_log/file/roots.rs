@@ -48,7 +48,12 @@ impl Roots {
     pub fn read(dir: &Path) -> Result<Self, OpenError> {
         let path = dir.join(ROOTS_FILE);
         let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            // That a folder is none is said by who lists its segments.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                return Ok(Self::default());
+            }
             read => read.map_err(|source| OpenError::Io { path: path.clone(), source })?,
         };
         let mut roots = Self::default();

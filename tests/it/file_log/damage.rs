@@ -217,9 +217,11 @@ fn a_folder_that_is_no_log_is_left_alone() {
     let file = photos.join("cat.jpg");
     let error = open(&file).unwrap_err().to_string();
     assert!(error.contains("it is a file; a log is a folder"), "{error}");
-    for (dir, says) in
-        [(&photos, "it has no segment"), (&dirs.path().join("gone"), "no such folder")]
-    {
+    for (dir, says) in [
+        (&photos, "it has no segment"),
+        (&dirs.path().join("gone"), "no such folder"),
+        (&file, "it is a file"),
+    ] {
         let error = FileLog::open_read(dir).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
         assert!(prove(dir).unwrap_err().to_string().contains(says));
