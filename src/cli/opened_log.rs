@@ -116,7 +116,7 @@ impl OpenedLog {
         })
     }
 
-    /// Folds the whole log into `ledger`, which has applied nothing of it but `ahead` events of its own; what
+    /// Folds the whole log into `ledger`, which stands before its first record; what
     /// `keep` turns down is as good as unknown. `each` sees every event that is kept. The records are proved on the
     /// way; the ledger's own root says nothing afterwards.
     pub(super) fn fold(
@@ -125,7 +125,6 @@ impl OpenedLog {
         keep: impl Fn(&Event<'_>) -> bool,
         mut each: impl FnMut(&Event<'_>),
     ) -> Result<(), Error> {
-        let ahead = ledger.position();
         let bar = Progress::items("reading", Some(self.head()?.position));
         let mut decoder = Decoder::default();
         self.proved(|batch| {
@@ -139,7 +138,6 @@ impl OpenedLog {
                     Ok(_) => Record::Unknown,
                     Err(why) => Record::Undecodable(why.to_string()),
                 };
-                let position = position.saturating_add(ahead);
                 ledger.fold(position, &record).map_err(|e| self.failed(e))?;
                 if let Record::Event(event) = record {
                     each(event);

@@ -208,6 +208,13 @@ impl Ledger {
         self.apply_record(position, leaf, &Record::Event(event))
     }
 
+    /// Holds what was applied so far for known beforehand: a log follows from its first record on, at its own
+    /// positions. Records name each other by position, so a log must not be told at others.
+    pub fn begin_log(&mut self) {
+        (self.position, self.last_decision) = (0, 0);
+        self.frontier = Frontier::default();
+    }
+
     /// Takes whatever stands at `position`.
     ///
     /// # Errors

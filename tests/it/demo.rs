@@ -297,3 +297,41 @@ fn the_demo_for_people_shows_everything_and_leaves_nothing_behind() {
     assert!(!text.contains('✗'), "{text}");
     assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0, "the temporary log is still there");
 }
+
+#[test]
+fn the_trees_of_the_log_and_of_the_same_quotas_from_files_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let log = log.to_str().unwrap();
+    json(&["demo", "--seed", "5", "--pods", "300", "--json", "--log", log]);
+    let mut declared = BTreeMap::new();
+    let lines = fs::read_to_string(Path::new(log).join("00000000000000000001.jsonl")).unwrap();
+    for event in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        if event["type"] == "io.bizrq.quota.declared.v1" {
+            declared.insert(event["subject"].to_string(), event);
+        }
+    }
+    let object = |event: &Value| {
+        let name = event["subject"].as_str().unwrap().trim_start_matches("quotas/");
+        let spec = &event["data"]["spec"];
+        format!(
+            "apiVersion: bizrq.io/v1\nkind: BizGroupResourceQuota\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+        )
+    };
+    let objects: Vec<_> = declared.values().map(object).collect();
+    let quotas = dir.path().join("quotas.yaml");
+    fs::write(&quotas, objects.join("---\n")).unwrap();
+    let tree = ["quota", "tree", "--log", log, "--at", END, "-o", "json"];
+    let planned = json(&[&tree[..], &["--quotas", quotas.to_str().unwrap()]].concat());
+    let told = json(&tree);
+    assert_eq!(planned["position"], told["position"]);
+    let rows = |tree: &Value| {
+        let groups = tree["groups"].as_array().unwrap().iter();
+        let rows = groups.flat_map(|g| g["keys"].as_array().unwrap().iter().map(move |k| (g, k)));
+        let what = ["key", "hard", "used", "selfUsed", "left", "consumedExact"];
+        rows.map(|(g, k)| format!("{} {:?}", g["group"], what.map(|w| k[w].to_string())))
+            .collect::<Vec<_>>()
+    };
+    assert!(rows(&told).len() > 20);
+    assert_eq!(rows(&planned), rows(&told));
+}

@@ -120,7 +120,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let objects = file::load(&args.quotas)?;
     let mut ledger = Ledger::new(ledger::Options::default());
     let declared = declare(&mut ledger, objects)?;
-    let ahead = ledger.position();
+    ledger.begin_log();
     if let Some(place) = &args.log {
         let log = OpenedLog::open_read(place)?;
         let is_quota = |data: &Data<'_>| {
@@ -130,7 +130,6 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     }
     let at = args.at.unwrap_or_else(clock::now);
     let mut tree = Tree::of(&ledger, at, args.all)?;
-    tree.position = tree.position.saturating_sub(ahead);
     if let Some(name) = &args.group {
         tree.groups = below(tree.groups, name)?;
     }
