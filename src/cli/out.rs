@@ -67,7 +67,10 @@ pub struct Cell {
     style: Style,
 }
 
-/// Rows under a heading, columns as wide as their widest cell.
+/// A cell beyond this many characters sticks out of its column: one long name must not widen every row.
+const MAX_WIDTH: usize = 160;
+
+/// Rows under a heading, columns as wide as their widest cell, within [`MAX_WIDTH`].
 #[derive(Clone, Debug)]
 pub struct Table {
     columns: Vec<(&'static str, Align)>,
@@ -240,7 +243,8 @@ impl Table {
         let mut widths = vec![0; self.columns.len()];
         for row in &rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = cell.text.chars().count().max(*width);
+                let chars = cell.text.chars().count();
+                *width = if chars > MAX_WIDTH { *width } else { chars.max(*width) };
             }
         }
         rows.into_iter().map(move |row| {
@@ -261,13 +265,20 @@ fn padded(cell: &Cell, align: Align, width: usize, paint: Paint) -> String {
     }
 }
 
-/// `text` with its control characters escaped.
+/// Whether a terminal would act on it, or show it as nothing or elsewhere: controls, and what turns the direction
+/// of writing or has no width.
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// `text` with the characters escaped that a terminal would act on or hide.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(char::is_control) {
+    if !text.chars().any(acts) {
         return text.into();
     }
-    let escaped = |c: char| match c.is_control() {
+    let escaped = |c: char| match acts(c) {
         true => c.escape_default().to_string(),
         false => c.to_string(),
     };
@@ -315,6 +326,18 @@ mod tests {
             lines,
             ["group            hours", "team-a             1.5", "ünï\\u{1b}[2J  1234.000",]
         );
+    }
+
+    #[test]
+    fn names_cannot_turn_round_or_hide_nor_widen_every_row() {
+        assert_eq!(printable("a\u{202e}b\u{200b}c"), "a\\u{202e}b\\u{200b}c");
+        assert_eq!(printable("täm 組"), "täm 組");
+        let mut table = table();
+        let long = "x".repeat(10_000);
+        table.push([long.as_str().into(), "1.5".into()]);
+        let lines: Vec<_> = table.lines(Paint(false)).collect();
+        assert_eq!(lines[1], "team-a             1.5");
+        assert_eq!(lines[3], format!("{long}       1.5"));
     }
 
     #[test]

@@ -194,6 +194,8 @@ impl Feeder<'_> {
     /// hold more of such lines than there is memory.
     fn undecodable(&mut self, place: &Path, number: Position, error: &DecodeError) {
         if self.fed.quarantined < SHOWN {
+            let number =
+                if place.is_dir() { format!(" position {number}") } else { number.to_string() };
             out::warn(format!("{}:{number}: {error}", place.display()));
         }
         self.fed.quarantined = self.fed.quarantined.saturating_add(1);
