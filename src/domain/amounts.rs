@@ -69,6 +69,11 @@ impl Amounts {
     /// # Errors
     /// [`Overflow`]; `self` is then of no use.
     pub fn add_times(&mut self, other: &Self, times: i128) -> Result<(), Overflow> {
+        if self.0.is_empty() {
+            let times = |(key, amount): (KeyId, Milli)| Some((key, amount.checked_mul(times)?));
+            self.0 = other.iter().map(times).collect::<Option<_>>().ok_or(Overflow)?;
+            return Ok(());
+        }
         for (key, amount) in other.iter() {
             self.add(key, amount.checked_mul(times).ok_or(Overflow)?)?;
         }

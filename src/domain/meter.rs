@@ -69,6 +69,10 @@ pub struct Meter {
     changed: Vec<GroupId>,
 }
 
+/// An exbibyte for a century, in milli-units × milliseconds: 2^60 × 1000 × 3.2 × 10^12 is below 2^112, and 2^15
+/// corrections of that size fit.
+const MOST_ADJUSTED: u128 = 1 << 112;
+
 /// A signed correction that was applied.
 #[derive(Clone, Copy, Debug)]
 struct Adjusted {
@@ -109,6 +113,12 @@ pub enum Contradiction {
     Subject {
         /// What it must look like.
         wanted: &'static str,
+    },
+    /// A correction beyond any account: believed, it would silence every report of its group.
+    #[error("a correction of {exact} is beyond any account; at most 2^112 either way is taken")]
+    AbsurdCorrection {
+        /// Milli-units × milliseconds.
+        exact: i128,
     },
     /// `latest` before `earliest`, or a period that ends before it begins.
     #[error("`{field}` ends before it begins")]
@@ -342,6 +352,9 @@ impl Meter {
     ) -> Result<bool, Contradiction> {
         if self.adjusted_ids.contains(&id) {
             return Ok(false);
+        }
+        if exact.unsigned_abs() > MOST_ADJUSTED {
+            return Err(Contradiction::AbsurdCorrection { exact });
         }
         let window = self.window;
         let inside =

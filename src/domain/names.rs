@@ -1,7 +1,11 @@
 //! Names as small numbers: groups, keys, clusters and object uids, so that the ledger compares integers.
 
+use super::{
+    amounts::Amounts,
+    resources::{Models, Resources},
+};
 use foldhash::fast::FixedState;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 /// A hash map with a fixed seed: the domain knows no randomness, and equal histories give equal ledgers.
 pub type Map<K, V> = HashMap<K, V, FixedState>;
@@ -61,23 +65,69 @@ pub struct ObjectId {
     pub uid: Uid,
 }
 
+/// The value of a lower-case hex digit; [`NO_DIGIT`] of anything else.
+#[allow(clippy::indexing_slicing)] // Worked out by the compiler, which checks.
+const DIGITS: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let digits = b"0123456789abcdef";
+    let mut value = 0;
+    while value < digits.len() {
+        values[digits[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
+/// Has a bit that no digit's value has.
+const NO_DIGIT: u8 = 0x80;
+
 /// The bits of a UUID in canonical text (36 bytes, lower case), else `None`.
 fn uuid(text: &[u8]) -> Option<[u64; 2]> {
-    if text.len() != 36 {
+    let text: &[u8; 36] = text.try_into().ok()?;
+    let [
+        a @ ..,
+        b'-',
+        b0,
+        b1,
+        b2,
+        b3,
+        b'-',
+        c0,
+        c1,
+        c2,
+        c3,
+        b'-',
+        d0,
+        d1,
+        d2,
+        d3,
+        b'-',
+        e0,
+        e1,
+        e2,
+        e3,
+        e4,
+        e5,
+        e6,
+        e7,
+        e8,
+        e9,
+        e10,
+        e11,
+    ] = text
+    else {
         return None;
-    }
-    let mut bits = 0_u128;
-    for (i, b) in text.iter().enumerate() {
-        let digit = match (i, b) {
-            (8 | 13 | 18 | 23, b'-') => continue,
-            (8 | 13 | 18 | 23, _) => return None,
-            (_, b'0'..=b'9') => b.wrapping_sub(b'0'),
-            (_, b'a'..=b'f') => b.wrapping_sub(b'a').wrapping_add(10),
-            _ => return None,
-        };
-        bits = (bits << 4) | u128::from(digit);
-    }
-    Some([(bits >> 64) as u64, bits as u64])
+    };
+    let mut seen = 0;
+    let mut digit = |bits: u64, byte: &u8| {
+        let value = DIGITS.get(usize::from(*byte)).copied().unwrap_or(NO_DIGIT);
+        seen |= value;
+        (bits << 4) | u64::from(value)
+    };
+    let high = a.iter().chain([b0, b1, b2, b3, c0, c1, c2, c3]).fold(0, &mut digit);
+    let low = [d0, d1, d2, d3, e0, e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11];
+    let low = low.into_iter().fold(0, &mut digit);
+    (seen & NO_DIGIT == 0).then_some([high, low])
 }
 
 fn hashed(text: &str) -> [u64; 2] {
@@ -121,7 +171,12 @@ pub struct Names {
     clusters: Interner,
     /// By key: of `cash/K` the key K, of any other none.
     budgeted: Vec<Option<KeyId>>,
+    /// What pods like these ask for, worked out before.
+    demands: Map<(Arc<Resources>, Models<'static>), Arc<Amounts>>,
 }
+
+/// So many demands are kept: a cluster's reviews ask for the same few hundred again and again.
+const DEMANDS: usize = 4096;
 
 impl Default for Names {
     fn default() -> Self {
@@ -130,6 +185,7 @@ impl Default for Names {
             keys: Interner::default(),
             clusters: Interner::default(),
             budgeted: Vec::new(),
+            demands: Map::default(),
         };
         names.group("");
         names
@@ -188,6 +244,32 @@ impl Names {
         self.budgeted.get(key.index()).copied().flatten()
     }
 
+    /// What a pod that reserves `reserved` on `models` asks for, if that was worked out before.
+    #[must_use]
+    pub fn known_demand<'m>(
+        &self,
+        reserved: &Arc<Resources>,
+        models: &Models<'m>,
+    ) -> Option<Arc<Amounts>> {
+        // The table's keys live for ever, so it can be asked for what lives shorter.
+        let demands: &Map<(Arc<Resources>, Models<'m>), Arc<Amounts>> = &self.demands;
+        demands.get(&(Arc::clone(reserved), models.clone())).cloned()
+    }
+
+    /// Remembers what such a pod asks for.
+    pub fn remember_demand(
+        &mut self,
+        reserved: &Arc<Resources>,
+        models: &Models<'_>,
+        demand: &Arc<Amounts>,
+    ) {
+        if self.demands.len() >= DEMANDS {
+            self.demands.clear();
+        }
+        let key = (Arc::clone(reserved), models.clone().into_owned());
+        self.demands.insert(key, Arc::clone(demand));
+    }
+
     /// The number of a source.
     pub fn cluster(&mut self, source: &str) -> ClusterId {
         ClusterId(self.clusters.intern(source))
@@ -217,6 +299,18 @@ mod tests {
         let key = names.key("limits.cpu");
         assert_eq!((names.budgeted(budget), names.budgeted(key)), (Some(key), None));
         assert_eq!(names.key_name(budget), "cash/limits.cpu");
+    }
+
+    #[test]
+    fn a_uuid_is_its_own_bits() {
+        let bits = 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210_u128;
+        let halves = [(bits >> 64) as u64, bits as u64];
+        assert_eq!(Uid::of("01234567-89ab-cdef-fedc-ba9876543210"), Uid(halves));
+        for other in
+            ["01234567-89ab-cdef-fedc-ba987654321g", "01234567089ab-cdef-fedc-ba9876543210"]
+        {
+            assert_ne!(Uid::of(other), Uid(halves), "{other}");
+        }
     }
 
     #[test]

@@ -112,25 +112,33 @@ impl Timestamp {
 /// The two forms that events and the API server write, without a general parser:
 /// `YYYY-MM-DDTHH:MM:SSZ` and `YYYY-MM-DDTHH:MM:SS.mmmZ`. Anything else is `None`.
 fn canonical(text: &[u8]) -> Option<i64> {
-    let (head, millis) = match text.len() {
-        20 => (text.strip_suffix(b"Z")?, 0),
-        24 => {
-            let (head, fraction) = text.strip_suffix(b"Z")?.split_at_checked(19)?;
-            (head, digits(fraction.strip_prefix(b".")?)?)
+    let (head, millis) = match text {
+        [head @ .., b'.', m1, m2, m3, b'Z'] if text.len() == 24 => {
+            (head, pair(b'0', *m1)?.checked_mul(100)?.checked_add(pair(*m2, *m3)?)?)
         }
+        [head @ .., b'Z'] if text.len() == 20 => (head, 0),
         _ => return None,
     };
-    let [y @ .., b'-', mo1, mo2, b'-', d1, d2, b'T', h1, h2, b':', mi1, mi2, b':', s1, s2] = head
+    let [y1, y2, y3, y4, b'-', mo1, mo2, b'-', d1, d2, b'T', h1, h2, b':', mi1, mi2, b':', s1, s2] =
+        head
     else {
         return None;
     };
-    let days = days(digits(y)?, digits(&[*mo1, *mo2])?, digits(&[*d1, *d2])?)?;
-    let (h, m, s) = (digits(&[*h1, *h2])?, digits(&[*mi1, *mi2])?, digits(&[*s1, *s2])?);
+    let year = pair(*y1, *y2)?.checked_mul(100)?.checked_add(pair(*y3, *y4)?)?;
+    let days = days(year, pair(*mo1, *mo2)?, pair(*d1, *d2)?)?;
+    let (h, m, s) = (pair(*h1, *h2)?, pair(*mi1, *mi2)?, pair(*s1, *s2)?);
     if h > 23 || m > 59 || s > 59 {
         return None;
     }
     let seconds = days.checked_mul(24)?.checked_add(h)?.checked_mul(60)?.checked_add(m)?;
     seconds.checked_mul(60)?.checked_add(s)?.checked_mul(1000)?.checked_add(millis)
+}
+
+/// The number that two ASCII digits write.
+fn pair(tens: u8, ones: u8) -> Option<i64> {
+    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
+    let number = i64::from(tens).checked_mul(10)?.checked_add(i64::from(ones))?;
+    (tens < 10 && ones < 10).then_some(number)
 }
 
 /// Days from 1970-01-01 to a date of the Gregorian calendar; `None` for what is no date.
@@ -157,13 +165,6 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
         year.checked_mul(365)?.checked_add(leaps)?.checked_add(in_year)?.checked_add(day)?;
     // 1970-01-01 is day 719,469 when 0000-03-01 is day 1.
     from_year_0.checked_sub(719_469)
-}
-
-fn digits(text: &[u8]) -> Option<i64> {
-    text.iter().try_fold(0_i64, |n, b| {
-        let digit = b.checked_sub(b'0').filter(|d| *d < 10)?;
-        n.checked_mul(10)?.checked_add(i64::from(digit))
-    })
 }
 
 impl Timestamp {

@@ -295,27 +295,28 @@ fn a_correction_counts_in_its_hour_its_day_and_the_sum_once() {
     case.stop(40 * 24 * HOUR_MS, StopBasis::TerminalStatus);
     let before = case.ledger.usage(at(50 * 24 * HOUR_MS)).unwrap()[0].exact;
     let period = Period { from: at(HOUR_MS / 2), to: at(HOUR_MS) };
-    let data = UsageAdjusted {
+    let data = |exact| UsageAdjusted {
         key: "limits.cpu".into(),
-        exact: -(1 << 100),
+        exact,
         period,
         why: "double delivery".into(),
         by: "ada".into(),
     };
-    let adjust = |case: &mut Case| {
+    let adjust = |case: &mut Case, id, exact| {
         let position = case.ledger.position() + 1;
         let event = Event {
-            id: EventId(7),
+            id: EventId(id),
             source: "/operators/ada".into(),
             subject: "accounts/a".into(),
             time: at(0),
             recorded_at: at(0),
-            data: Data::UsageAdjusted(data.clone()),
+            data: Data::UsageAdjusted(data(exact)),
         };
         case.ledger.apply(position, Hash::default(), &event).unwrap()
     };
-    assert_eq!(adjust(&mut case), Applied::Changed);
-    assert_eq!(adjust(&mut case), Applied::Repeated);
+    assert_eq!(adjust(&mut case, 7, -(1 << 100)), Applied::Changed);
+    assert_eq!(adjust(&mut case, 7, -(1 << 100)), Applied::Repeated);
+    assert_eq!(adjust(&mut case, 8, i128::MIN), Applied::Quarantined, "beyond any account");
     let after = case.ledger.usage(at(50 * 24 * HOUR_MS)).unwrap()[0].exact;
     assert_eq!(after - before, -(1 << 100));
     let names = case.ledger.names();

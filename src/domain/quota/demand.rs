@@ -8,6 +8,7 @@ use crate::domain::{
     names::Names,
     resources::{Models, Resources, is_model, usage_keys},
 };
+use std::sync::Arc;
 
 /// One pod in milli-units: amounts are thousandths, so one of anything is 1000.
 const ONE: i128 = 1000;
@@ -36,7 +37,15 @@ pub fn demand(
             // A peak below the count is a mistake of its writer, never a discount.
             Charge::Peak => role.peak.max(role.count),
         };
-        sum.add_times(&pod_demand(&role.pod, &role.models, names)?, i128::from(pods))?;
+        let pod = match names.known_demand(&role.pod, &role.models) {
+            Some(pod) => pod,
+            None => {
+                let pod = Arc::new(pod_demand(&role.pod, &role.models, names)?);
+                names.remember_demand(&role.pod, &role.models, &pod);
+                pod
+            }
+        };
+        sum.add_times(&pod, i128::from(pods))?;
     }
     let key = count_key(object);
     if key != "count/pods" {
