@@ -5,7 +5,7 @@
 
 use super::{
     resources::{Models, Resources},
-    text::Text,
+    text::{Text, nibble},
     time::Timestamp,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -241,11 +241,17 @@ pub struct InvalidEventId;
 impl FromStr for EventId {
     type Err = InvalidEventId;
     fn from_str(text: &str) -> Result<Self, InvalidEventId> {
-        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        if text.len() != 32 || !text.bytes().all(hex) {
-            return Err(InvalidEventId);
-        }
-        u128::from_str_radix(text, 16).map(Self).map_err(|_| InvalidEventId)
+        // In two halves, which fit into registers.
+        let half = |digits: &[u8]| {
+            let value = digits.iter().fold((0_u64, 0), |(value, seen), digit| {
+                let nibble = nibble(*digit);
+                ((value << 4) | u64::from(nibble), seen | nibble)
+            });
+            (value.1 < 16).then_some(u128::from(value.0))
+        };
+        let halves = text.as_bytes().split_at_checked(16).filter(|(_, low)| low.len() == 16);
+        let id = halves.and_then(|(high, low)| Some((half(high)? << 64) | half(low)?));
+        id.map(Self).ok_or(InvalidEventId)
     }
 }
 

@@ -11,7 +11,7 @@
 
 pub mod proof;
 
-use super::event::Position;
+use super::{event::Position, text::nibble};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, str::FromStr};
 
@@ -192,16 +192,6 @@ impl Hash {
             *byte = (high << 4) | (low & 0x0f);
         }
         (!bad).then_some(Self(bytes))
-    }
-}
-
-/// Value of a hex digit; above 15 for what is none.
-const fn nibble(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit & 0x0f,
-        // 'a' is 0x61: its low bits count from one.
-        b'a'..=b'f' => (digit & 0x0f).wrapping_add(9),
-        _ => u8::MAX,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     amounts::Amounts,
     resources::{Models, Resources},
+    text::nibble,
 };
 use foldhash::fast::FixedState;
 use std::{collections::HashMap, sync::Arc};
@@ -65,22 +66,6 @@ pub struct ObjectId {
     pub uid: Uid,
 }
 
-/// The value of a lower-case hex digit; [`NO_DIGIT`] of anything else.
-#[allow(clippy::indexing_slicing)] // Worked out by the compiler, which checks.
-const DIGITS: [u8; 256] = {
-    let mut values = [NO_DIGIT; 256];
-    let digits = b"0123456789abcdef";
-    let mut value = 0;
-    while value < digits.len() {
-        values[digits[value] as usize] = value as u8;
-        value += 1;
-    }
-    values
-};
-
-/// Has a bit that no digit's value has.
-const NO_DIGIT: u8 = 0x80;
-
 /// The bits of a UUID in canonical text (36 bytes, lower case), else `None`.
 fn uuid(text: &[u8]) -> Option<[u64; 2]> {
     let text: &[u8; 36] = text.try_into().ok()?;
@@ -120,14 +105,14 @@ fn uuid(text: &[u8]) -> Option<[u64; 2]> {
     };
     let mut seen = 0;
     let mut digit = |bits: u64, byte: &u8| {
-        let value = DIGITS.get(usize::from(*byte)).copied().unwrap_or(NO_DIGIT);
+        let value = nibble(*byte);
         seen |= value;
         (bits << 4) | u64::from(value)
     };
     let high = a.iter().chain([b0, b1, b2, b3, c0, c1, c2, c3]).fold(0, &mut digit);
     let low = [d0, d1, d2, d3, e0, e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11];
     let low = low.into_iter().fold(0, &mut digit);
-    (seen & NO_DIGIT == 0).then_some([high, low])
+    (seen < 16).then_some([high, low])
 }
 
 fn hashed(text: &str) -> [u64; 2] {

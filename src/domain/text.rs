@@ -95,6 +95,16 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
+/// Value of a hex digit; above 15 for what is none.
+pub(super) const fn nibble(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit & 0x0f,
+        // 'a' is 0x61: its low bits count from one.
+        b'a'..=b'f' => (digit & 0x0f).wrapping_add(9),
+        _ => u8::MAX,
+    }
+}
+
 #[cfg(feature = "cli")]
 impl schemars::JsonSchema for Text<'_> {
     fn inline_schema() -> bool {

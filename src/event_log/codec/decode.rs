@@ -2,7 +2,7 @@
 
 use super::{DecodeError, Scanned, memo::Memo, short};
 use crate::domain::{
-    event::{Data, Event, EventId, InvalidEventId, Kind, TypeName},
+    event::{Data, Event, InvalidEventId, Kind, TypeName},
     time::Timestamp,
 };
 use foldhash::fast::RandomState;
@@ -58,7 +58,7 @@ impl Decoder {
             }
         };
         Ok(Decoded::Event(Event {
-            id: id(&scanned.id)?,
+            id: scanned.id.parse().map_err(|error: InvalidEventId| attribute("id", &error))?,
             source: scanned.source.clone(),
             subject: scanned.subject.clone(),
             time: time("time", &scanned.time)?,
@@ -90,25 +90,6 @@ fn type_name(name: &str) -> TypeName {
     static KINDS: LazyLock<HashMap<String, Kind, RandomState>> =
         LazyLock::new(|| Kind::ALL.iter().map(|kind| (kind.type_name(), *kind)).collect());
     KINDS.get(name).map_or_else(|| TypeName::parse(name), |kind| TypeName::Known(*kind))
-}
-
-/// An id in two halves, which fit into registers.
-fn id(text: &str) -> Result<EventId, DecodeError> {
-    let half = |digits: &[u8]| {
-        digits.iter().try_fold(0_u64, |value, digit| {
-            let nibble = match digit {
-                b'0'..=b'9' => digit & 0x0f,
-                b'a'..=b'f' => (digit & 0x0f) + 9,
-                _ => return None,
-            };
-            Some((value << 4) | u64::from(nibble))
-        })
-    };
-    let halves = text.as_bytes().split_at_checked(16).filter(|(_, low)| low.len() == 16);
-    let id = halves.and_then(|(high, low)| {
-        Some(EventId((u128::from(half(high)?) << 64) | u128::from(half(low)?)))
-    });
-    id.ok_or_else(|| attribute("id", &InvalidEventId))
 }
 
 fn json<'a, T: Deserialize<'a>>(scanned: &Scanned<'a>) -> Result<T, DecodeError> {
