@@ -21,6 +21,7 @@ mod few;
 pub mod history;
 pub mod hours;
 pub mod ident;
+mod ids;
 pub mod ledger;
 pub mod merkle;
 pub mod meter;

@@ -1,6 +1,6 @@
 //! Amounts under several keys at once: what a pod holds, what a workload asks for.
 
-use super::{names::KeyId, quantity::Milli};
+use super::{ids::KeyId, quantity::Milli};
 
 /// A sum left 128 bits; whoever meets it stops or quarantines, never wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

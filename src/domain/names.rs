@@ -1,5 +1,6 @@
 //! Names as small numbers: groups, keys, clusters and object uids, so that the ledger compares integers.
 
+pub use super::ids::{ClusterId, GroupId, KeyId};
 use super::{
     amounts::Amounts,
     resources::{Models, Resources},
@@ -13,36 +14,6 @@ pub type Map<K, V> = HashMap<K, V, FixedState>;
 
 /// A set with a fixed seed.
 pub type Set<K> = std::collections::HashSet<K, FixedState>;
-
-macro_rules! ids {
-    ($($(#[$doc:meta])* $id:ident;)+) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $id(pub u32);
-
-        impl $id {
-            /// Place in a table with one row an id.
-            #[must_use]
-            pub const fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    )+};
-}
-
-ids! {
-    /// A group's name, for ever: an account outlives its quota object. 0 is the empty group.
-    GroupId;
-    /// A normalised key (`limits.cpu`, `limits.cpu.A4`, `cash/limits.cpu`).
-    KeyId;
-    /// The source of facts: `/clusters/NAME` or `/imports/NAME`.
-    ClusterId;
-}
-
-impl GroupId {
-    /// The empty group: usage that no group is billed for.
-    pub const NONE: Self = Self(0);
-}
 
 /// An object's uid in 128 bits: a UUID's own bits, or of any other text its BLAKE3 (cut), so that no two
 /// texts share one.
