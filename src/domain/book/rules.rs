@@ -88,10 +88,10 @@ impl Trial<'_> {
     pub(crate) fn nearly_full(&self, mark: Mark) -> Vec<(GroupId, KeyId)> {
         let near = |c: &super::tree::Change| {
             let (used, limit) = (c.after.used(), c.after.limit);
-            let tenth = limit.checked_div(10).unwrap_or_default();
+            // Both are far below the tenth part of what 128 bits hold; a product is cheaper than a quotient.
             limit != super::UNLISTED
                 && used > c.before.used()
-                && used >= limit.saturating_sub(tenth)
+                && used.saturating_mul(10) >= limit.saturating_mul(9)
         };
         let near = self.changes(mark).filter(|c| near(c) && !self.is_budget(c.key));
         near.map(|c| (c.group, c.key)).collect()
