@@ -6,7 +6,7 @@
 use super::{
     amounts::{Amounts, Overflow},
     names::{GroupId, KeyId, Map, Names},
-    quantity::Milli,
+    quota::pod_demand,
     resources::{Models, Resources, usage_keys},
     text::Text,
 };
@@ -61,8 +61,6 @@ pub struct Shapes {
     layouts: Map<Box<[KeyId]>, LayoutId>,
 }
 
-/// One pod counts one under `pods` and `count/pods`.
-const ONE: Milli = 1000;
 /// Places for resources met last; a power of two.
 const RECENT: usize = 256;
 
@@ -184,9 +182,7 @@ impl Shapes {
             sum = sum.and(added);
         });
         sum?;
-        let mut charge = usage.clone();
-        charge.add(names.key("pods"), ONE)?;
-        charge.add(names.key("count/pods"), ONE)?;
+        let charge = pod_demand(held, on, names)?;
         let layout = LayoutId(next(self.layouts.len()));
         let layout =
             *self.layouts.entry(usage.iter().map(|(key, _)| key).collect()).or_insert(layout);
