@@ -11,16 +11,13 @@ use super::{
 };
 use crate::{
     demo::{self, Options},
-    domain::{
-        event::Position,
-        ledger::{Ledger, Record},
-        merkle::Hash,
-    },
+    domain::{event::Position, ledger::Ledger},
     event_log::{
         bulk::{self, Source},
-        codec::{Decoded, Decoder},
+        codec::Decoder,
         file::{OpenError, roots::Roots},
     },
+    projection::fold::Read,
 };
 use report::{Proof, Report};
 use std::{
@@ -94,19 +91,9 @@ fn read_back(dir: &Path) -> Result<(Ledger, Proof), Error> {
     let source = Source::Log { dir, limit: Position::MAX };
     let summary = bulk::read(source, |batch| {
         for (position, scanned) in batch.iter() {
-            let decoded = scanned.and_then(|scanned| decoder.decode(&scanned));
-            let record = match &decoded {
-                Ok(Decoded::Event(event)) => Record::Event(event),
-                Ok(Decoded::Newer { kind, version }) => {
-                    Record::Newer { kind: *kind, version: *version }
-                }
-                Ok(Decoded::Unknown) => Record::Unknown,
-                Err(why) => Record::Undecodable(why.to_string()),
-            };
+            let read = Read::line(&mut decoder, scanned);
             // The reading thread has proved the leaves; the root is that of its tree.
-            ledger
-                .apply_record(position, Hash::default(), &record)
-                .map_err(|e| Error::log(dir.display(), e))?;
+            ledger.fold(position, &read.record()).map_err(|e| Error::log(dir.display(), e))?;
         }
         bar.more(batch.len() as u64);
         Ok::<_, Failed>(())

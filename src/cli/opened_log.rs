@@ -12,6 +12,7 @@ use crate::{
         codec::{Decoded, Decoder, Scanned},
         file::OpenError,
     },
+    projection::fold::Read,
 };
 use std::path::Path;
 use tokio::runtime::{Builder, Runtime};
@@ -129,14 +130,10 @@ impl OpenedLog {
         let mut decoder = Decoder::default();
         self.proved(|batch| {
             for (position, scanned) in batch.iter() {
-                let decoded = scanned.and_then(|s| decoder.decode(&s));
-                let record = match &decoded {
-                    Ok(Decoded::Event(event)) if keep(event) => Record::Event(event),
-                    Ok(Decoded::Newer { kind, version }) => {
-                        Record::Newer { kind: *kind, version: *version }
-                    }
-                    Ok(_) => Record::Unknown,
-                    Err(why) => Record::Undecodable(why.to_string()),
+                let read = Read::line(&mut decoder, scanned);
+                let record = match read.event() {
+                    Some(event) if !keep(event) => Record::Unknown,
+                    _ => read.record(),
                 };
                 ledger.fold(position, &record).map_err(|e| self.failed(e))?;
                 if let Record::Event(event) = record {

@@ -7,7 +7,7 @@ use crate::{
         ledger::{Applied, Ledger, Record, Stop},
         merkle::Hash,
     },
-    event_log::codec::{Decoded, Decoder, Scanned},
+    event_log::codec::{DecodeError, Decoded, Decoder, Scanned},
 };
 
 /// What a line says, decoded, or why it says nothing.
@@ -27,6 +27,15 @@ impl<'a> Read<'a> {
     pub fn new(decoder: &mut Decoder, scanned: &Scanned<'a>) -> Self {
         match decoder.decode(scanned) {
             Ok(decoded) => Self::Decoded(decoded),
+            Err(why) => Self::Undecodable(why.to_string()),
+        }
+    }
+
+    /// Decodes one line of a batch, which may not even be scanned.
+    #[must_use]
+    pub fn line(decoder: &mut Decoder, scanned: Result<Scanned<'a>, DecodeError>) -> Self {
+        match scanned {
+            Ok(scanned) => Self::new(decoder, &scanned),
             Err(why) => Self::Undecodable(why.to_string()),
         }
     }
