@@ -1,5 +1,6 @@
 # The verbs of this project. Each line below a verb can be typed by hand.
-# `make test` is what CI runs; it needs no cluster, no server and, once the crates are there, no network.
+# `make test` is what CI runs; it needs no cluster, fetches the servers that it starts and, once these and the crates are
+# there, needs no network.
 
 .PHONY: demo test bench lint schemas
 
@@ -7,6 +8,7 @@ demo: # a simulated fortnight through the real code paths
 	cargo run --release -- demo
 
 test: # everything that must hold
+	sh tests/servers.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo check -p bizrq --lib --no-default-features --locked
