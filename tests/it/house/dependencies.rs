@@ -5,7 +5,7 @@ use std::process::Command;
 /// The lines of `cargo tree` with these arguments: a package each, with its version and path.
 fn tree(arguments: &str) -> Vec<String> {
     let done = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--locked", "--prefix", "none", "--no-dedupe"])
+        .args(["tree", "--offline", "--locked", "--prefix", "none"])
         .args(arguments.split(' '))
         .current_dir(super::source::root())
         .output()
