@@ -11,6 +11,7 @@ mod histories;
 mod house;
 mod import_cli;
 mod meter;
+mod nats;
 mod oracle;
 mod quota_cli;
 mod recordings;
