@@ -72,6 +72,9 @@ impl World {
                     resize: ask.resize.as_ref(),
                     undeclared: &[],
                     name_is_taken: false,
+                    draws_on: None,
+                    makes: &[],
+                    invalid: None,
                 };
                 answers.push(match decide(trial, names, meter, &review, now).decision {
                     Decision::Allowed => Answer::Allowed,

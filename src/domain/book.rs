@@ -229,6 +229,13 @@ impl Book {
         work.map(Work::charge).map(|c| (c.groups, c.amounts)).unwrap_or_default()
     }
 
+    /// What of a workload's charge no pod uses yet that exists or was promised on top, and in which groups.
+    #[must_use]
+    pub fn unused_of(&self, workload: ObjectId) -> (Vec<GroupId>, Amounts) {
+        let work = self.works.slots.get(&workload).and_then(|s| self.works.row(*s));
+        work.map(Work::unused).unwrap_or_default()
+    }
+
     /// Forgets which workloads of `cluster` were gone before `before`: whoever heard of them late would have
     /// spoken by then.
     pub fn forget(&mut self, cluster: ClusterId, before: Timestamp) {

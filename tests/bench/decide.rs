@@ -149,6 +149,9 @@ fn decisions(c: &mut Criterion) {
                 resize: None,
                 undeclared: &[],
                 name_is_taken: false,
+                draws_on: None,
+                makes: &[],
+                invalid: None,
             };
             c.bench_function(&format!("decide/{name}/{groups}"), |b| {
                 b.iter(|| {

@@ -2,6 +2,7 @@
 //! oracle for random histories, and budgets that no sequence of edits refills.
 
 mod budgets;
+mod children;
 mod histories;
 mod model;
 mod paces;

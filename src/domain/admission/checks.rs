@@ -5,9 +5,10 @@ use super::{
     workloads::{Case, Review, budget_line},
 };
 use crate::domain::{
-    book::{Frozen, Spend, Trial},
+    book::{Exceeded, Frozen, Spend, Trial},
     event::{ModelPolicy, ObjectRef, Role},
     names::{GroupId, KeyId, Names},
+    quota::count_key,
     resources::{is_model, model_of},
     time::Timestamp,
 };
@@ -114,6 +115,33 @@ pub(super) fn model_required(
         }
     }
     None
+}
+
+/// What never fits, not even alone: the limits below what one of the workloads that it makes asks for.
+pub(super) fn never_fits(
+    trial: &Trial<'_>,
+    names: &mut Names,
+    review: &Review<'_>,
+    group: GroupId,
+) -> Option<Refusal> {
+    if review.makes.is_empty() {
+        return None;
+    }
+    let asked = match trial.demand_in(group, review.workload, review.makes, names) {
+        Ok(asked) => asked,
+        Err(error) => return Some(Refusal::new(Reason::InvalidQuantity, error.to_string())),
+    };
+    let own = names.known_key(&count_key(review.workload));
+    let mut exceeded = Vec::new();
+    for above in trial.above(group) {
+        for (key, requested) in asked.iter().filter(|(key, _)| Some(*key) != own) {
+            let Some(limited) = trial.line(above, key).limit else { continue };
+            if requested > limited {
+                exceeded.push(Exceeded { group: above, key, requested, used: 0, limited });
+            }
+        }
+    }
+    (!exceeded.is_empty()).then(|| Refusal::never(names, review.workload, exceeded))
 }
 
 /// The growing keys whose budgets are used up.

@@ -2,6 +2,7 @@
 
 use crate::domain::{
     book::{Exceeded, Fault, TooFew},
+    event::ObjectRef,
     names::{GroupId, KeyId, Names},
     quantity::{Format, Milli, Quantity},
     time::HOUR_MS,
@@ -111,6 +112,17 @@ impl Refusal {
             message.push_str(&format!("; {} of {} replicas would fit", fit.replicas, fit.of));
         }
         Self { reason: Reason::QuotaExceeded, message, exceeded, fit }
+    }
+
+    /// Limits that what `object` makes would exceed even if nothing else were there.
+    pub(super) fn never(names: &Names, object: &ObjectRef<'_>, exceeded: Vec<Exceeded>) -> Self {
+        let message = format!(
+            "nothing that {} `{}` makes can ever run: {}",
+            &*object.kind,
+            &*object.name,
+            over(names, &exceeded)
+        );
+        Self { exceeded, ..Self::new(Reason::QuotaExceeded, message) }
     }
 
     /// A quota object that breaks a rule.

@@ -7,8 +7,9 @@ use super::{
 use crate::domain::{
     amounts::Amounts,
     book::{Asked, Error, Spend, Trial},
-    event::{Admission, ObjectRef, Operation, PodResize, Role},
-    names::{GroupId, KeyId, Names},
+    event::{Admission, Charge, ObjectRef, Operation, PodResize, Role},
+    names::{GroupId, KeyId, Names, ObjectId, Uid},
+    quota::{count_key, demand, pod_demand},
     time::Timestamp,
 };
 
@@ -37,13 +38,21 @@ pub struct Review<'r> {
     pub roles: &'r [Role<'r>],
     /// Of an update: what it was.
     pub old: Option<Former<'r>>,
-    /// Of a resize: the pod.
+    /// Of a resize: the pod. Of a pod that its workload's controller makes, too: it comes on top of the others.
     pub resize: Option<&'r PodResize<'r>>,
     /// What containers leave open.
     pub undeclared: &'r [Undeclared<'r>],
     /// Of a create: the reviewer's own watch shows an object of this name that is not being deleted, so that
     /// the create will end in a conflict.
     pub name_is_taken: bool,
+    /// Of what the controller of a workload's kind makes (a ReplicaSet, a pod): the top-level workload, whose
+    /// reservation it may use up.
+    pub draws_on: Option<&'r ObjectRef<'r>>,
+    /// Of what makes other workloads, one at a time (a CronJob): what one of them asks for. It must fit the
+    /// limits alone, else it never will.
+    pub makes: &'r [Role<'r>],
+    /// What is wrong with an amount; the roles then say nothing.
+    pub invalid: Option<&'r str>,
 }
 
 /// A group for what names none.
@@ -108,25 +117,37 @@ pub fn decide<'r>(
     let admission = admission(review, group, now);
     let Some(id) = names.known_group(group) else {
         // A name that nobody declared is not learned from a review; what only shrinks there may pass all the same.
-        let shrinks = shrinks(trial, names, review, group);
+        let shrinks = review.invalid.is_none() && shrinks(trial, names, review, group);
         let allowed = Decision::Allowed.into();
         return if shrinks { allowed } else { checks::not_declared(group).into() };
     };
+    if let Some(why) = review.invalid {
+        let invalid = || Refusal::new(Reason::InvalidQuantity, why);
+        return checks::frozen(trial, group, id).unwrap_or_else(invalid).into();
+    }
+    if draws(trial, names, review, id) {
+        return Decision::Allowed.into();
+    }
     let case = match weigh(trial, names, review, &admission, id) {
         Ok(case) => case,
         Err(refusal) => return refusal.into(),
     };
-    if case.need.is_empty() && !case.moved {
+    let neutral = case.need.is_empty() && !case.moved;
+    if neutral && review.makes.is_empty() {
         return Decision::Allowed.into();
     }
-    if !case.grow.is_empty() || case.moved {
+    if !case.grow.is_empty() || case.moved || !review.makes.is_empty() {
         let refused = checks::frozen(trial, group, id)
             .or_else(|| checks::unspecified(trial, names, review, id))
             .or_else(|| checks::model_required(trial, names, review, id))
-            .or_else(|| checks::cash_out(trial, names, spend, &case, now));
+            .or_else(|| checks::cash_out(trial, names, spend, &case, now))
+            .or_else(|| checks::never_fits(trial, names, review, id));
         if let Some(refusal) = refused {
             return refusal.into();
         }
+    }
+    if neutral {
+        return Decision::Allowed.into();
     }
     let mark = trial.mark();
     trial.reserve(&case.asked);
@@ -192,6 +213,27 @@ fn weigh(
     let present = |key| if groups.contains(&group) { charge.get(key) } else { 0 };
     let grow = need.iter().copied().filter(|key| ask.get(*key) > present(*key)).collect();
     Ok(Case { grow, need, moved, asked })
+}
+
+/// Whether what a controller makes is covered by what its workload was promised. A pod needs what no other pod
+/// of the workload uses; what is between them (a ReplicaSet) may ask for as much as the workload, since its pods are
+/// reviewed, too.
+fn draws(trial: &Trial<'_>, names: &mut Names, review: &Review<'_>, group: GroupId) -> bool {
+    let Some(top) = review.draws_on else { return false };
+    let Some(cluster) = names.known_cluster(&format!("/clusters/{}", review.cluster)) else {
+        return false;
+    };
+    let top = ObjectId { cluster, uid: Uid::of(&top.uid) };
+    let (asked, (groups, room)) = match review.resize {
+        Some(pod) => (pod_demand(&pod.to, &pod.models, names), trial.unused_of(top)),
+        None => {
+            let asked = demand(review.workload, review.roles, Charge::Steady, names);
+            (asked, trial.charge_of(top))
+        }
+    };
+    let own = names.known_key(&count_key(review.workload));
+    let fits = |(key, ask)| Some(key) == own || ask <= room.get(key);
+    groups.contains(&group) && asked.is_ok_and(|asked| asked.iter().all(fits))
 }
 
 fn demand_in(

@@ -87,7 +87,9 @@ impl Book {
             resize: None,
         };
         if let Some(resize) = &admission.resize {
-            return Ok(Asked { resize: Some(larger(names, cluster, resize)?), ..asked });
+            // A pod that is new comes with all that it reserves, and as one pod more.
+            let new = admission.operation == Operation::Create;
+            return Ok(Asked { resize: Some(larger(names, cluster, resize, new)?), ..asked });
         }
         let demand_of = |roles: &[Role<'_>], names: &mut Names| {
             demand(&admission.workload, roles, self.policy(group), names)
@@ -257,9 +259,17 @@ impl Book {
     }
 }
 
-fn larger(names: &mut Names, cluster: ClusterId, resize: &PodResize<'_>) -> Result<Larger, Error> {
+fn larger(
+    names: &mut Names,
+    cluster: ClusterId,
+    resize: &PodResize<'_>,
+    new: bool,
+) -> Result<Larger, Error> {
     let to = pod_demand(&resize.to, &resize.models, names)?;
-    let from = pod_demand(&resize.from, &resize.models, names)?;
+    let from = match new {
+        true => Amounts::default(),
+        false => pod_demand(&resize.from, &resize.models, names)?,
+    };
     fits(&from)?;
     let mut more = Amounts::default();
     for (key, amount) in to.iter() {

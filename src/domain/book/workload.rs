@@ -251,6 +251,18 @@ impl Work {
         charge
     }
 
+    /// What of its charge no pod uses yet: neither one that exists nor one that was promised on top.
+    pub(super) fn unused(&self) -> (Vec<GroupId>, Amounts) {
+        let Charge { groups, amounts, .. } = self.charge();
+        let resizes = self.open.as_ref().map_or(&[][..], |open| &open.resizes);
+        let on_top = grown(resizes, |r| !r.apart);
+        let left = |(key, amount): (KeyId, Milli)| {
+            let used = self.members.get(key).saturating_add(on_top.get(key));
+            (key, amount.saturating_sub(used).max(0))
+        };
+        (groups, amounts.iter().map(left).collect())
+    }
+
     fn charge_open(&self, open: &Open, charge: &mut Charge) {
         for kept in &open.kept {
             charge.is_in(kept.group);

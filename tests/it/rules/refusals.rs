@@ -80,6 +80,9 @@ fn judge(
         resize: None,
         undeclared: &[],
         name_is_taken: false,
+        draws_on: None,
+        makes: &[],
+        invalid: None,
     };
     change(&mut review);
     let now = real.time();

@@ -204,7 +204,7 @@ impl Real {
         }
     }
 
-    fn stamp(&mut self) -> Stamp {
+    pub(crate) fn stamp(&mut self) -> Stamp {
         self.position += 1;
         Stamp {
             position: self.position,
@@ -342,6 +342,9 @@ impl Real {
                     resize: resize.as_ref(),
                     undeclared: &[],
                     name_is_taken: false,
+                    draws_on: None,
+                    makes: &[],
+                    invalid: None,
                 };
                 let verdict = decide(&mut trial, &mut self.names, &self.till, &review, now);
                 match verdict.decision {
@@ -420,7 +423,7 @@ pub(crate) fn roles(dem: Dem) -> Vec<Role<'static>> {
     vec![Role { name: Text::EMPTY, count: 1, peak: 1, models: Models::default(), pod }]
 }
 
-fn pod_resize(pod: u32, from: Dem, to: Dem) -> PodResize<'static> {
+pub(crate) fn pod_resize(pod: u32, from: Dem, to: Dem) -> PodResize<'static> {
     PodResize {
         uid: format!("u{pod}").into(),
         models: Models::default(),
