@@ -13,8 +13,7 @@ use bizrq::{
         time::Timestamp,
     },
     event_log::{
-        bulk::{self, Summary},
-        codec::{DecodeError, Decoder, Scanned},
+        bulk::{self, Batch, Summary},
         file::{OpenError, segments},
     },
     projection::fold::Read,
@@ -79,18 +78,16 @@ impl Log {
         Progress::bytes(label, Some(self.bytes))
     }
 
-    /// Hands every record up to `limit` to `each`, in order.
+    /// Hands every record up to `limit` to `each`, in batches and in order.
     pub(crate) fn each(
         &self,
         label: &str,
         limit: Position,
-        mut each: impl FnMut(Position, Result<Scanned<'_>, DecodeError>) -> Result<(), Halt>,
+        mut each: impl FnMut(&Batch) -> Result<(), Halt>,
     ) -> Result<Summary, Halt> {
         let bar = self.progress(label);
         bulk::read(bulk::Source::Log { dir: &self.dir, limit }, |batch| {
-            for (position, line) in batch.iter() {
-                each(position, line)?;
-            }
+            each(batch)?;
             bar.more(batch.bytes() as u64);
             Ok(())
         })
@@ -108,17 +105,14 @@ impl Log {
             let why = "it continues another log; import both into one to replay them";
             return Err(Error::log(&self.place, why));
         }
-        let (mut decoder, mut hasher) = (Decoder::default(), LeafHasher::default());
-        let done = self.each(label, limit, |position, line| {
-            let (leaf, read) = match line {
-                Ok(scanned) => {
-                    let leaf = hasher.leaf(position, &scanned.leaf_input());
-                    (leaf, Read::new(&mut decoder, &scanned))
-                }
-                // A log whose leaves are proved has no such line.
-                Err(why) => (Hash::default(), Read::Undecodable(why.to_string())),
-            };
-            each(&Record { position, leaf, read })
+        let mut hasher = LeafHasher::default();
+        let done = self.each(label, limit, |batch| {
+            batch.iter().zip(batch.events()).try_for_each(|((position, line), (_, decoded))| {
+                // A log whose leaves are proved has no line without one.
+                let leaf = line.map(|scanned| hasher.leaf(position, &scanned.leaf_input()));
+                let (leaf, read) = (leaf.unwrap_or_default(), Read::of(decoded));
+                each(&Record { position, leaf, read })
+            })
         });
         self.finished(done)
     }
@@ -126,10 +120,12 @@ impl Log {
     /// The last position that was published up to `at`, by the publishers' clocks.
     pub(crate) fn published_up_to(&self, at: Timestamp) -> Result<Position, Error> {
         let mut last = 0;
-        let looked = self.each("looking for the instant", Position::MAX, |position, line| {
-            let published = line.ok().and_then(|s| Timestamp::parse(&s.recorded_at).ok());
-            if published.is_some_and(|published| published <= at) {
-                last = position;
+        let looked = self.each("looking for the instant", Position::MAX, |batch| {
+            for (position, line) in batch.iter() {
+                let published = line.ok().and_then(|s| Timestamp::parse(&s.recorded_at).ok());
+                if published.is_some_and(|published| published <= at) {
+                    last = position;
+                }
             }
             Ok(())
         });

@@ -54,8 +54,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let log = Log::open(&args.log)?;
     let mut history = History::new(log.first()?);
-    let read = log.each("verifying", Position::MAX, |position, line| {
-        history.take(position, line);
+    let read = log.each("verifying", Position::MAX, |batch| {
+        batch.events().for_each(|(position, decoded)| history.take(position, decoded));
         Ok(())
     });
     let (summary, mut findings) = match read {

@@ -14,7 +14,6 @@ use crate::{
     domain::{event::Position, ledger::Ledger},
     event_log::{
         bulk::{self, Source},
-        codec::Decoder,
         file::{OpenError, roots::Roots},
     },
     projection::fold::Read,
@@ -87,11 +86,11 @@ fn read_back(dir: &Path) -> Result<(Ledger, Proof), Error> {
     let failed = |e: OpenError| Error::log(dir.display(), e);
     let roots = Roots::read(dir).map_err(failed)?;
     let bar = Progress::items("reading back", Some(roots.last_position()));
-    let (mut ledger, mut decoder) = (Ledger::default(), Decoder::default());
+    let mut ledger = Ledger::default();
     let source = Source::Log { dir, limit: Position::MAX };
     let summary = bulk::read(source, |batch| {
-        for (position, scanned) in batch.iter() {
-            let read = Read::line(&mut decoder, scanned);
+        for (position, decoded) in batch.events() {
+            let read = Read::of(decoded);
             // The reading thread has proved the leaves; the root is that of its tree.
             ledger.fold(position, &read.record()).map_err(|e| Error::log(dir.display(), e))?;
         }

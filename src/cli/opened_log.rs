@@ -127,10 +127,9 @@ impl OpenedLog {
         mut each: impl FnMut(&Event<'_>),
     ) -> Result<(), Error> {
         let bar = Progress::items("reading", Some(self.head()?.position));
-        let mut decoder = Decoder::default();
         self.proved(|batch| {
-            for (position, scanned) in batch.iter() {
-                let read = Read::line(&mut decoder, scanned);
+            for (position, decoded) in batch.events() {
+                let read = Read::of(decoded);
                 let record = match read.event() {
                     Some(event) if !keep(event) => Record::Unknown,
                     _ => read.record(),

@@ -5,7 +5,7 @@
 
 use super::{
     resources::{Models, Resources},
-    text::{Text, nibble},
+    text::{Text, hex16},
     time::Timestamp,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -241,16 +241,12 @@ pub struct InvalidEventId;
 impl FromStr for EventId {
     type Err = InvalidEventId;
     fn from_str(text: &str) -> Result<Self, InvalidEventId> {
-        // In two halves, which fit into registers.
-        let half = |digits: &[u8]| {
-            let value = digits.iter().fold((0_u64, 0), |(value, seen), digit| {
-                let nibble = nibble(*digit);
-                ((value << 4) | u64::from(nibble), seen | nibble)
-            });
-            (value.1 < 16).then_some(u128::from(value.0))
+        let (halves, rest) = text.as_bytes().as_chunks::<16>();
+        let id = match (halves, rest) {
+            ([high, low], []) => hex16(high).zip(hex16(low)),
+            _ => None,
         };
-        let halves = text.as_bytes().split_at_checked(16).filter(|(_, low)| low.len() == 16);
-        let id = halves.and_then(|(high, low)| Some((half(high)? << 64) | half(low)?));
+        let id = id.map(|(high, low)| u128::from(high) << 64 | u128::from(low));
         id.map(Self).ok_or(InvalidEventId)
     }
 }

@@ -11,7 +11,7 @@
 
 pub mod proof;
 
-use super::{event::Position, text::nibble};
+use super::{event::Position, text::hex8};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, str::FromStr};
 
@@ -181,17 +181,16 @@ impl Hash {
     /// Reads 64 lower-case hex digits; `None` for anything else.
     #[must_use]
     pub fn from_hex(text: &[u8]) -> Option<Self> {
-        let (pairs, rest) = text.as_chunks::<2>();
-        if pairs.len() != 32 || !rest.is_empty() {
+        let (digits, rest) = text.as_chunks::<8>();
+        if digits.len() != 8 || !rest.is_empty() {
             return None;
         }
-        let (mut bytes, mut bad) = ([0; 32], false);
-        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-            let (high, low) = (nibble(*high), nibble(*low));
-            bad |= (high | low) > 0x0f;
-            *byte = (high << 4) | (low & 0x0f);
+        let mut hash = [0; 32];
+        let (words, _) = hash.as_chunks_mut::<4>();
+        for (word, digits) in words.iter_mut().zip(digits) {
+            *word = hex8(*digits)?.to_be_bytes();
         }
-        (!bad).then_some(Self(bytes))
+        Some(Self(hash))
     }
 }
 

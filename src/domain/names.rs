@@ -4,7 +4,7 @@ pub use super::ids::{ClusterId, GroupId, KeyId};
 use super::{
     amounts::Amounts,
     resources::{Models, Resources},
-    text::nibble,
+    text::hex8,
 };
 use foldhash::fast::FixedState;
 use std::{collections::HashMap, sync::Arc};
@@ -39,9 +39,8 @@ pub struct ObjectId {
 
 /// The bits of a UUID in canonical text (36 bytes, lower case), else `None`.
 fn uuid(text: &[u8]) -> Option<[u64; 2]> {
-    let text: &[u8; 36] = text.try_into().ok()?;
-    let [
-        a @ ..,
+    let (a, rest) = text.split_first_chunk::<8>()?;
+    let &[
         b'-',
         b0,
         b1,
@@ -62,28 +61,15 @@ fn uuid(text: &[u8]) -> Option<[u64; 2]> {
         e1,
         e2,
         e3,
-        e4,
-        e5,
-        e6,
-        e7,
-        e8,
-        e9,
-        e10,
-        e11,
-    ] = text
+        ref f @ ..,
+    ] = rest
     else {
         return None;
     };
-    let mut seen = 0;
-    let mut digit = |bits: u64, byte: &u8| {
-        let value = nibble(*byte);
-        seen |= value;
-        (bits << 4) | u64::from(value)
-    };
-    let high = a.iter().chain([b0, b1, b2, b3, c0, c1, c2, c3]).fold(0, &mut digit);
-    let low = [d0, d1, d2, d3, e0, e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11];
-    let low = low.into_iter().fold(0, &mut digit);
-    (seen < 16).then_some([high, low])
+    let f = f.try_into().ok()?;
+    let half = |high, low| Some(u64::from(hex8(high)?) << 32 | u64::from(hex8(low)?));
+    let high = half(*a, [b0, b1, b2, b3, c0, c1, c2, c3])?;
+    Some([high, half([d0, d1, d2, d3, e0, e1, e2, e3], f)?])
 }
 
 fn hashed(text: &str) -> [u64; 2] {

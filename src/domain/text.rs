@@ -95,14 +95,30 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Value of a hex digit; above 15 for what is none.
-pub(super) const fn nibble(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit & 0x0f,
-        // 'a' is 0x61: its low bits count from one.
-        b'a'..=b'f' => (digit & 0x0f).wrapping_add(9),
-        _ => u8::MAX,
+/// The number that eight lower-case hex digits write.
+///
+/// All eight at once, a byte each in one register: ids, uids and leaves are read two million times a second.
+pub(super) const fn hex8(digits: [u8; 8]) -> Option<u32> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let text = u64::from_be_bytes(digits);
+    // 'a' is 0x61: its low bits count from one, and bit 6 is set in letters only.
+    let letters = (text >> 6) & ONES;
+    let nibbles = (text & (ONES * 0x0f)).wrapping_add(letters.wrapping_mul(9));
+    // Written again they must be the same text: then they were hex digits. 6 more than 9 carries into bit 4.
+    let above_nine = (nibbles.wrapping_add(ONES * 6) >> 4) & ONES;
+    let again = nibbles.wrapping_add(ONES * 0x30).wrapping_add(above_nine.wrapping_mul(0x27));
+    if nibbles & (ONES * 0xf0) != 0 || again != text {
+        return None;
     }
+    let bytes = (nibbles | nibbles >> 4) & 0x00ff_00ff_00ff_00ff;
+    let pairs = (bytes | bytes >> 8) & 0x0000_ffff_0000_ffff;
+    Some((pairs | pairs >> 16) as u32)
+}
+
+/// The number that sixteen lower-case hex digits write.
+pub(super) fn hex16(digits: &[u8; 16]) -> Option<u64> {
+    let ([high, low], _) = digits.as_chunks::<8>() else { return None };
+    Some(u64::from(hex8(*high)?) << 32 | u64::from(hex8(*low)?))
 }
 
 #[cfg(feature = "cli")]
@@ -115,5 +131,26 @@ impl schemars::JsonSchema for Text<'_> {
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({ "type": "string" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_digits_are_read_as_the_standard_library_reads_them_and_nothing_else_is() {
+        for at in 0..8 {
+            for byte in 0..=u8::MAX {
+                let mut text = *b"0a9f5c31";
+                text[at] = byte;
+                let is_digit = byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+                let standard = std::str::from_utf8(&text).ok().filter(|_| is_digit);
+                let standard = standard.map(|text| u32::from_str_radix(text, 16).unwrap());
+                assert_eq!(hex8(text), standard, "{text:?}");
+            }
+        }
+        assert_eq!(hex16(b"0123456789abcdef"), Some(0x0123_4567_89ab_cdef));
+        assert_eq!(hex16(b"0123456789abcdeF"), None);
     }
 }

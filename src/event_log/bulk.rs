@@ -1,8 +1,9 @@
-//! Reads many events fast, on two threads: one reads, splits, scans and proves, the caller decodes and applies.
+//! Reads many events fast, on two threads: one reads, splits, scans, proves and parses, the caller puts events
+//! together and applies them.
 //!
 //! ```text
-//!  thread A: bytes ─▶ lines ─▶ attributes ─▶ leaf = recorded? ─▶ tree ─▶ roots      │ bounded queue
-//!  caller:   Batch ─▶ decode ─▶ apply                                      ◀────────┘ of 1 MiB batches
+//!  thread A: bytes ─▶ lines ─▶ attributes ─▶ leaf = recorded? ─▶ tree ─▶ roots ─▶ outlines  │ bounded queue
+//!  caller:   Batch ─▶ events ─▶ apply                                              ◀────────┘ of batches
 //! ```
 //!
 //! A log's records are proved on the way, whoever reads them; loose lines (a file, a pipe) carry positions of
@@ -14,6 +15,7 @@ mod lines;
 use super::{
     LineError, ReadError,
     chain::Chain,
+    codec::Decoder,
     file::{OpenError, base, roots::Roots, segments::SegmentReader},
     records::Records,
 };
@@ -83,8 +85,8 @@ pub fn read<E: From<OpenError>>(
         let batches: Receiver<Batch> = batches;
         for batch in batches {
             each(&batch)?;
-            // A producer that has ended wants no more buffers.
-            let _ = empty.send(batch.into_bytes());
+            // A producer that has ended wants no more of them.
+            let _ = empty.send(batch);
         }
         producer.join().unwrap_or_else(|_| Err(panicked())).map_err(E::from)
     })
@@ -100,28 +102,29 @@ fn read_log(
     dir: &Path,
     limit: Position,
     filled: &SyncSender<Batch>,
-    spares: &Receiver<Vec<u8>>,
+    spares: &Receiver<Batch>,
 ) -> Result<Summary, OpenError> {
     let roots = Roots::read(dir)?;
     let base = base(dir)?;
     let mut reader = SegmentReader::open(dir, base.position.saturating_add(1))?;
     let mut proof = Proof { dir, roots: roots.entries(), chain: Chain::resume(base.frontier) };
-    let mut summary = Summary::default();
+    let (mut summary, mut decoder) = (Summary::default(), Decoder::default());
     while let Some(records) = reader.next(limit)? {
         let place = |position, why| {
             let (path, line) = reader.place(position);
             ReadError::Line { path, line, position, why }
         };
         summary.count(&records);
-        let mut batch = Batch::new(records);
-        batch.prove(&mut proof).map_err(|failed| match failed {
+        let mut batch = spares.try_recv().unwrap_or_default();
+        let spare = batch.refill(records);
+        batch.prove(&mut proof, &mut decoder).map_err(|failed| match failed {
             Failed::Line(position, why) => place(position, why).into(),
             Failed::Root(error) => error,
         })?;
         if filled.send(batch).is_err() {
             return Ok(summary);
         }
-        spares.try_iter().for_each(|spare| reader.recycle(spare));
+        reader.recycle(spare);
     }
     let found = proof.chain.tree().position();
     let recorded = roots.last_position().min(limit);
@@ -139,18 +142,19 @@ fn read_lines(
     name: &Path,
     input: Box<dyn Read + Send>,
     filled: &SyncSender<Batch>,
-    spares: &Receiver<Vec<u8>>,
+    spares: &Receiver<Batch>,
 ) -> Result<Summary, OpenError> {
     let mut reader = LineReader::new(name, input);
-    let mut summary = Summary::default();
+    let (mut summary, mut decoder) = (Summary::default(), Decoder::default());
     while let Some(records) = reader.next()? {
         summary.count(&records);
-        let mut batch = Batch::new(records);
-        batch.scan();
+        let mut batch = spares.try_recv().unwrap_or_default();
+        let spare = batch.refill(records);
+        batch.scan(&mut decoder);
         if filled.send(batch).is_err() {
             return Ok(summary);
         }
-        spares.try_iter().for_each(|spare| reader.recycle(spare));
+        reader.recycle(spare);
     }
     Ok(summary)
 }

@@ -12,11 +12,15 @@
 mod decode;
 mod encode;
 mod memo;
+mod outline;
+mod part;
 mod scan;
 mod short;
 
 pub use decode::{Decoded, Decoder, decode};
 pub use encode::{EncodeError, NewEvent};
+pub(super) use outline::Outline;
+pub(super) use part::Part;
 pub use scan::{Scanned, scan, scan_text};
 
 /// The longest line that is written or read: 16 MiB, thirty times the largest batch (512 KiB).

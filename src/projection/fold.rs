@@ -25,17 +25,14 @@ impl<'a> Read<'a> {
     /// Decodes one line.
     #[must_use]
     pub fn new(decoder: &mut Decoder, scanned: &Scanned<'a>) -> Self {
-        match decoder.decode(scanned) {
-            Ok(decoded) => Self::Decoded(decoded),
-            Err(why) => Self::Undecodable(why.to_string()),
-        }
+        Self::of(decoder.decode(scanned))
     }
 
-    /// Decodes one line of a batch, which may not even be scanned.
+    /// What became of decoding a line.
     #[must_use]
-    pub fn line(decoder: &mut Decoder, scanned: Result<Scanned<'a>, DecodeError>) -> Self {
-        match scanned {
-            Ok(scanned) => Self::new(decoder, &scanned),
+    pub fn of(decoded: Result<Decoded<'a>, DecodeError>) -> Self {
+        match decoded {
+            Ok(decoded) => Self::Decoded(decoded),
             Err(why) => Self::Undecodable(why.to_string()),
         }
     }

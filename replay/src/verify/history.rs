@@ -10,7 +10,7 @@ use bizrq::{
         merkle::{Frontier, LeafHasher},
         time::Timestamp,
     },
-    event_log::codec::{DecodeError, Decoded, Decoder, Scanned},
+    event_log::codec::{DecodeError, Decoded},
     projection::fold::Read,
 };
 use serde::Serialize;
@@ -26,7 +26,6 @@ pub(super) struct History {
     /// Events of types that this build does not know.
     pub(super) unknown: u64,
     pub(super) gaps: Vec<Gap>,
-    decoder: Decoder,
     /// The last heartbeat of each source.
     beats: BTreeMap<String, Timestamp>,
     claims: Vec<Claim>,
@@ -61,21 +60,17 @@ impl History {
             stop: None,
             unknown: 0,
             gaps: Vec::new(),
-            decoder: Decoder::default(),
             beats: BTreeMap::new(),
             claims: Vec::new(),
         }
     }
 
     /// Takes the record at `position`; behind a newer version nothing is taken any more.
-    pub(super) fn take(&mut self, position: Position, line: Result<Scanned<'_>, DecodeError>) {
+    pub(super) fn take(&mut self, position: Position, decoded: Result<Decoded<'_>, DecodeError>) {
         if self.stop.is_some() {
             return;
         }
-        let read = match line {
-            Ok(scanned) => Read::new(&mut self.decoder, &scanned),
-            Err(why) => Read::Undecodable(why.to_string()),
-        };
+        let read = Read::of(decoded);
         if matches!(read, Read::Decoded(Decoded::Unknown)) {
             self.unknown = self.unknown.saturating_add(1);
         }
@@ -171,11 +166,13 @@ pub(super) fn trees(
     if let Err(halt) = each(&tree) {
         return failed(halt);
     }
-    let read = log.each("comparing roots", last, |position, line| {
-        if let Ok(scanned) = line {
-            tree.append(hasher.leaf(position, &scanned.leaf_input()));
-        }
-        each(&tree)
+    let read = log.each("comparing roots", last, |batch| {
+        batch.iter().try_for_each(|(position, line)| {
+            if let Ok(scanned) = line {
+                tree.append(hasher.leaf(position, &scanned.leaf_input()));
+            }
+            each(&tree)
+        })
     });
     read.map(|_| ()).or_else(failed)
 }

@@ -12,7 +12,6 @@ use bizrq::{
     event_log::{
         EventLog,
         bulk::{self, Source},
-        codec::Decoder,
         file::{FileLog, OpenError, Options as FileOptions},
     },
     projection::fold::Read,
@@ -47,11 +46,10 @@ fn the_demo_is_proved_and_every_number_of_it_is_explained() {
     let window = Window { from: None, to: Some(to) };
     let mut ledger =
         Ledger::new(Options { window, history: false, quotas: false, ..Options::default() });
-    let mut decoder = Decoder::default();
     let source = Source::Log { dir: log.path(), limit: Position::MAX };
     bulk::read(source, |batch| {
-        for (position, scanned) in batch.iter() {
-            let read = Read::new(&mut decoder, &scanned.unwrap());
+        for (position, decoded) in batch.events() {
+            let read = Read::of(decoded);
             ledger.fold(position, &read.record()).unwrap();
         }
         Ok::<_, OpenError>(())

@@ -11,7 +11,7 @@ use crate::{
     },
     event_log::{
         bulk::{self, Batch, Source},
-        codec::{DecodeError, Decoded, Decoder},
+        codec::{DecodeError, Decoded},
         file::OpenError,
     },
     input,
@@ -166,16 +166,15 @@ impl Feeder<'_> {
         source: Source<'_>,
         bar: &Progress,
     ) -> Result<bulk::Summary, Ended> {
-        let mut decoder = Decoder::default();
         bulk::read(source, |batch| {
             bar.more(batch.bytes() as u64);
-            self.batch(place, batch, &mut decoder).map_err(Ended::Stop)
+            self.batch(place, batch).map_err(Ended::Stop)
         })
     }
 
-    fn batch(&mut self, place: &Path, batch: &Batch, decoder: &mut Decoder) -> Result<(), Stop> {
-        for (number, scanned) in batch.iter() {
-            match scanned.and_then(|scanned| decoder.decode(&scanned)) {
+    fn batch(&mut self, place: &Path, batch: &Batch) -> Result<(), Stop> {
+        for (number, decoded) in batch.events() {
+            match decoded {
                 Ok(Decoded::Event(event)) => self.event(&event)?,
                 Ok(Decoded::Unknown) | Err(DecodeError::Blank) => self.fold(&Record::Unknown)?,
                 Ok(Decoded::Newer { kind, version }) => {

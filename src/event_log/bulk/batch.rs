@@ -1,13 +1,18 @@
-//! A batch of scanned lines: the text in one piece and where the parts of each line are, so that it can move
-//! between threads and still be borrowed from.
+//! A batch of scanned lines: the text in one piece, where the parts of each line are, and what they say, so that it
+//! can move between threads and events can still be borrowed from it.
 
 use super::{Failed, Proof};
-use crate::domain::event::Position;
-use crate::event_log::{
-    codec::{DecodeError, Scanned, scan, scan_text},
-    records::Records,
+use crate::{
+    domain::{
+        event::{Event, Position},
+        resources::Resources,
+    },
+    event_log::{
+        codec::{DecodeError, Decoded, Decoder, Outline, Part, Scanned, decode, scan, scan_text},
+        records::Records,
+    },
 };
-use std::ops::Range;
+use std::sync::Arc;
 
 /// Consecutive lines, scanned.
 #[derive(Debug, Default)]
@@ -16,47 +21,44 @@ pub struct Batch {
     bytes: usize,
     text: String,
     lines: Vec<Line>,
+    /// What outlines name by place.
+    resources: Vec<Arc<Resources>>,
 }
 
 /// One line of the text.
 #[derive(Debug)]
+// Nearly every line has an outline: a box would cost an allocation for each.
+#[allow(clippy::large_enum_variant)]
 enum Line {
-    /// Parts of the text: id, type, source, subject, time, recordedat, data.
-    Parts([Part; 7]),
+    /// Parts of the text (id, type, source, subject, time, recordedat, data), and what they say, if the short way
+    /// led through them.
+    Parts([Part; 7], Option<Outline>),
     /// An event in another spelling than bizrq's: scanned again by who wants it.
     Whole(Part),
     /// No event.
     Bad(DecodeError),
 }
 
-/// A range of the text; a batch is far below 4 GiB.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    start: u32,
-    len: u32,
-}
-
 impl Batch {
-    /// A batch of lines that are not yet scanned.
-    pub(super) fn new(records: Records) -> Self {
-        let (first, bytes, count) = (records.first(), records.bytes(), records.len());
-        let mut batch =
-            Self { first, bytes, text: String::new(), lines: Vec::with_capacity(count) };
+    /// Takes lines that are not yet scanned in place of its own, and gives back the buffer of those.
+    pub(super) fn refill(&mut self, records: Records) -> Vec<u8> {
+        let spare = std::mem::take(&mut self.text).into_bytes();
+        (self.first, self.bytes) = (records.first(), records.bytes());
+        self.lines.clear();
         let (bytes_of_lines, ends) = records.into_parts();
         match String::from_utf8(bytes_of_lines) {
-            Ok(text) => batch.text = text,
+            Ok(text) => self.text = text,
             Err(error) => {
-                let bytes = error.into_bytes();
-                batch.repair(&bytes, &ends);
-                return batch;
+                self.repair(error.as_bytes(), &ends);
+                return spare;
             }
         }
         let mut start = 0;
         for end in ends {
-            batch.lines.push(Line::Whole(Part::new(start..end.saturating_sub(1))));
+            self.lines.push(Line::Whole(Part::new(start..end.saturating_sub(1))));
             start = end;
         }
-        batch
+        spare
     }
 
     /// Keeps the lines that are UTF-8; rare, so it may copy.
@@ -79,33 +81,39 @@ impl Batch {
     }
 
     /// Scans every line.
-    pub(super) fn scan(&mut self) {
+    pub(super) fn scan(&mut self, decoder: &mut Decoder) {
         let text = &self.text;
         for line in &mut self.lines {
             if let Line::Whole(part) = line {
                 match scan_text(part.of(text)) {
-                    Ok(scanned) => *line = Line::of(&scanned, *part, text),
+                    Ok(scanned) => *line = Line::of(&scanned, *part, text, decoder),
                     Err(error) => *line = Line::Bad(error),
                 }
             }
         }
+        decoder.take_table(&mut self.resources);
     }
 
     /// Scans every line of a log and adds it to the proof.
-    pub(super) fn prove(&mut self, proof: &mut Proof<'_>) -> Result<(), Failed> {
+    pub(super) fn prove(
+        &mut self,
+        proof: &mut Proof<'_>,
+        decoder: &mut Decoder,
+    ) -> Result<(), Failed> {
         let text = &self.text;
         for (position, line) in (self.first..).zip(&mut self.lines) {
             let failed = |why| Failed::Line(position, why);
             let part = match line {
                 Line::Whole(part) => *part,
                 Line::Bad(error) => return Err(failed(error.clone().into())),
-                Line::Parts(_) => continue,
+                Line::Parts(..) => continue,
             };
             let scanned = scan_text(part.of(text)).map_err(|error| failed(error.into()))?;
             proof.chain.push(&scanned).map_err(|error| failed(error.into()))?;
             proof.check_root(position)?;
-            *line = Line::of(&scanned, part, text);
+            *line = Line::of(&scanned, part, text, decoder);
         }
+        decoder.take_table(&mut self.resources);
         Ok(())
     }
 
@@ -135,8 +143,28 @@ impl Batch {
 
     /// Position (or line number) and attributes of each line, or why it is no event.
     pub fn iter(&self) -> impl Iterator<Item = (Position, Result<Scanned<'_>, DecodeError>)> {
-        (self.first..).zip(self.lines.iter().map(|line| match line {
-            Line::Parts([id, type_name, source, subject, time, recorded_at, data]) => {
+        self.numbered().map(|(position, line)| (position, self.scanned(line)))
+    }
+
+    /// Position (or line number) and event of each line, or why it is none.
+    pub fn events(&self) -> impl Iterator<Item = (Position, Result<Decoded<'_>, DecodeError>)> {
+        self.numbered().map(|(position, line)| (position, self.decoded(line)))
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (Position, &Line)> {
+        (self.first..).zip(&self.lines)
+    }
+
+    fn decoded(&self, line: &Line) -> Result<Decoded<'_>, DecodeError> {
+        match self.outlined(line) {
+            Some(event) => Ok(Decoded::Event(event)),
+            None => self.scanned(line).and_then(|scanned| decode(&scanned)),
+        }
+    }
+
+    fn scanned(&self, line: &Line) -> Result<Scanned<'_>, DecodeError> {
+        match line {
+            Line::Parts([id, type_name, source, subject, time, recorded_at, data], _) => {
                 let part = |part: &Part| part.of(&self.text).into();
                 Ok(Scanned {
                     id: part(id),
@@ -151,17 +179,26 @@ impl Batch {
             }
             Line::Whole(part) => scan(part.of(&self.text).as_bytes()),
             Line::Bad(error) => Err(error.clone()),
-        }))
+        }
     }
 
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.text.into_bytes()
+    fn outlined(&self, line: &Line) -> Option<Event<'_>> {
+        let Line::Parts([_, _, source, subject, ..], Some(outline)) = line else { return None };
+        let Outline { id, time, recorded_at, data } = outline;
+        Some(Event {
+            id: *id,
+            source: source.of(&self.text).into(),
+            subject: subject.of(&self.text).into(),
+            time: *time,
+            recorded_at: *recorded_at,
+            data: data.data(&self.text, &self.resources)?,
+        })
     }
 }
 
 impl Line {
-    /// Notes where the parts are, if all of them are parts of the text as it stands.
-    fn of(scanned: &Scanned<'_>, line: Part, text: &str) -> Self {
+    /// Notes where the parts are, if all of them are parts of the text as it stands, and what they say.
+    fn of(scanned: &Scanned<'_>, line: Part, text: &str, decoder: &mut Decoder) -> Self {
         let attributes = [
             &scanned.id,
             &scanned.type_name,
@@ -173,33 +210,11 @@ impl Line {
         let mut parts = [line; 7];
         let strings = attributes.into_iter().map(|a| a.as_str()).chain([scanned.data]);
         for (part, string) in parts.iter_mut().zip(strings) {
-            let Some(range) = range_of(text, string) else {
+            let Some(place) = Part::within(text, string) else {
                 return Self::Whole(line);
             };
-            *part = Part::new(range);
+            *part = place;
         }
-        Self::Parts(parts)
-    }
-}
-
-/// Where a string that was borrowed from `text` lies in it; `None` for one that was not.
-fn range_of(text: &str, part: &str) -> Option<Range<usize>> {
-    let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-    let end = start.checked_add(part.len())?;
-    (end <= text.len()).then_some(start..end)
-}
-
-impl Part {
-    /// A range that does not fit is empty, and an empty line is no event.
-    fn new(range: Range<usize>) -> Self {
-        let fit = |n: usize| u32::try_from(n).ok();
-        let parts = fit(range.start).zip(fit(range.len()));
-        let (start, len) = parts.unwrap_or_default();
-        Self { start, len }
-    }
-
-    fn of(self, text: &str) -> &str {
-        let start = self.start as usize;
-        text.get(start..start.saturating_add(self.len as usize)).unwrap_or_default()
+        Self::Parts(parts, decoder.outline(text, scanned))
     }
 }

@@ -1,13 +1,17 @@
 //! From scanned attributes and data to a typed event.
 
-use super::{DecodeError, Scanned, memo::Memo, short};
+use super::{DecodeError, Scanned, memo::Memo, outline::Outline, part::Part, short};
 use crate::domain::{
     event::{Data, Event, InvalidEventId, Kind, TypeName},
+    resources::Resources,
     time::Timestamp,
 };
 use foldhash::fast::RandomState;
 use serde::{Deserialize, de::IgnoredAny};
-use std::{collections::HashMap, sync::LazyLock};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
 
 /// What a line says to this build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub enum Decoded<'a> {
 #[derive(Debug, Default)]
 pub struct Decoder {
     memo: Memo,
+    /// A table that was handed back.
+    spare: Vec<Arc<Resources>>,
 }
 
 /// Decodes one event. For many, keep a [`Decoder`].
@@ -69,12 +75,31 @@ impl Decoder {
 
     /// Decodes `data`: starts and stops by the short way where it leads.
     fn data<'a>(&mut self, kind: Kind, scanned: &Scanned<'a>) -> Result<Data<'a>, DecodeError> {
-        let short = match kind {
-            Kind::PodStarted => short::started(scanned.data, &mut self.memo).map(Data::PodStarted),
-            Kind::PodStopped => short::stopped(scanned.data).map(Data::PodStopped),
-            _ => None,
-        };
+        self.memo.next_round(&mut self.spare);
+        let outline = short::outline(kind, scanned.data, 0, &mut self.memo);
+        let short = outline.and_then(|outline| outline.data(scanned.data, self.memo.table()));
         short.map_or_else(|| general(kind, scanned), Ok)
+    }
+
+    /// The outline of one event of `text`, if the short way leads through it; whatever else there is is decoded.
+    pub(in crate::event_log) fn outline(
+        &mut self,
+        text: &str,
+        scanned: &Scanned<'_>,
+    ) -> Option<Outline> {
+        let TypeName::Known(kind) = type_name(&scanned.type_name) else { return None };
+        let start = Part::within(text, scanned.data)?.start();
+        Some(Outline {
+            data: short::outline(kind, scanned.data, start, &mut self.memo)?,
+            id: scanned.id.parse().ok()?,
+            time: Timestamp::parse(&scanned.time).ok()?,
+            recorded_at: Timestamp::parse(&scanned.recorded_at).ok()?,
+        })
+    }
+
+    /// Hands over the table of the resources that the outlines name which were made since the last call.
+    pub(in crate::event_log) fn take_table(&mut self, table: &mut Vec<Arc<Resources>>) {
+        self.memo.next_round(table);
     }
 }
 

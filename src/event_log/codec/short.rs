@@ -4,11 +4,13 @@
 //! It says `None` to whatever else there is, good or bad, and the general parser decides. What it takes, the
 //! general parser would take with the same result; a test compares them on damaged lines.
 
-use super::memo::Memo;
+use super::{
+    memo::Memo,
+    outline::{DataOutline, Owner, Started, Stopped},
+    part::Part,
+};
 use crate::domain::{
-    event::{ObjectRef, Period, PodStarted, PodStopped},
-    resources::{Models, Resources},
-    text::Text,
+    event::{Kind, Period},
     time::Timestamp,
 };
 use memchr::{memchr2, memmem};
@@ -16,18 +18,30 @@ use serde::{
     Deserialize,
     de::{IntoDeserializer, value::StrDeserializer},
 };
-use std::sync::Arc;
+
+/// Outlines `data`, which begins at `start` of its text.
+pub(super) fn outline(
+    kind: Kind,
+    data: &str,
+    start: usize,
+    memo: &mut Memo,
+) -> Option<DataOutline> {
+    match kind {
+        Kind::PodStarted => started(Cursor::new(data, start)?, memo).map(DataOutline::Started),
+        Kind::PodStopped => stopped(Cursor::new(data, start)?).map(DataOutline::Stopped),
+        _ => None,
+    }
+}
 
 /// Data of `pod.started`.
-pub(super) fn started<'a>(data: &'a str, memo: &mut Memo) -> Option<PodStarted<'a>> {
-    let mut rest = Cursor::new(data)?;
+fn started(mut rest: Cursor<'_>, memo: &mut Memo) -> Option<Started> {
     rest.take(r#"{"uid":""#)?;
     let uid = rest.string()?;
-    let owner = if rest.optional(r#","owner":"#) { Some(rest.object_ref()?) } else { None };
+    let owner = if rest.optional(r#","owner":"#) { Some(rest.owner()?) } else { None };
     rest.take(r#","group":""#)?;
     let group = rest.string()?;
     rest.take(r#","models":{"#)?;
-    let models = rest.models()?;
+    let [cpu, memory, gpu] = rest.models()?;
     rest.take(r#","node":""#)?;
     let node = rest.string()?;
     rest.take(r#","held":"#)?;
@@ -37,12 +51,11 @@ pub(super) fn started<'a>(data: &'a str, memo: &mut Memo) -> Option<PodStarted<'
     rest.take(r#","basis":""#)?;
     let basis = rest.variant()?;
     rest.end("}")?;
-    Some(PodStarted { uid, owner, group, models, node, held, reserved, basis })
+    Some(Started { uid, owner, group, cpu, memory, gpu, node, held, reserved, basis })
 }
 
 /// Data of `pod.stopped`.
-pub(super) fn stopped(data: &str) -> Option<PodStopped<'_>> {
-    let mut rest = Cursor::new(data)?;
+fn stopped(mut rest: Cursor<'_>) -> Option<Stopped> {
     rest.take(r#"{"uid":""#)?;
     let uid = rest.string()?;
     rest.take(r#","earliest":""#)?;
@@ -57,21 +70,25 @@ pub(super) fn stopped(data: &str) -> Option<PodStopped<'_>> {
     let reason = rest.string()?;
     let ran = if rest.optional(r#","ran":{"from":""#) { Some(rest.period()?) } else { None };
     rest.end("}")?;
-    Some(PodStopped { uid, earliest, latest, basis, phase, reason, ran })
+    Some(Stopped { uid, earliest, latest, basis, phase, reason, ran })
 }
 
 /// What is still to be read.
-struct Cursor<'a>(&'a str);
+struct Cursor<'a> {
+    rest: &'a str,
+    /// Where it ends in the text.
+    end: usize,
+}
 
 impl<'a> Cursor<'a> {
     /// JSON forbids raw control characters in strings; one pass over everything is cheaper than one a string.
-    fn new(data: &'a str) -> Option<Self> {
+    fn new(data: &'a str, start: usize) -> Option<Self> {
         let control = data.as_bytes().iter().fold(false, |found, b| found | (*b < 0x20));
-        (!control).then_some(Self(data))
+        (!control).then_some(Self { rest: data, end: start.checked_add(data.len())? })
     }
 
     fn take(&mut self, literal: &str) -> Option<()> {
-        self.0 = self.0.strip_prefix(literal)?;
+        self.rest = self.rest.strip_prefix(literal)?;
         Some(())
     }
 
@@ -80,19 +97,21 @@ impl<'a> Cursor<'a> {
     }
 
     fn end(&self, literal: &str) -> Option<()> {
-        (self.0 == literal).then_some(())
+        (self.rest == literal).then_some(())
     }
 
     /// The rest of a string and its closing quote.
     fn raw(&mut self) -> Option<&'a str> {
-        let at = memchr2(b'"', b'\\', self.0.as_bytes())?;
-        let (value, rest) = self.0.split_at_checked(at)?;
-        self.0 = rest.strip_prefix('"')?;
+        let at = memchr2(b'"', b'\\', self.rest.as_bytes())?;
+        let (value, rest) = self.rest.split_at_checked(at)?;
+        self.rest = rest.strip_prefix('"')?;
         Some(value)
     }
 
-    fn string(&mut self) -> Option<Text<'a>> {
-        self.raw().map(Text::from)
+    fn string(&mut self) -> Option<Part> {
+        let start = self.end.checked_sub(self.rest.len())?;
+        let value = self.raw()?;
+        Some(Part::new(start..start.checked_add(value.len())?))
     }
 
     fn time(&mut self) -> Option<Timestamp> {
@@ -113,7 +132,7 @@ impl<'a> Cursor<'a> {
         Some(Period { from, to })
     }
 
-    fn object_ref(&mut self) -> Option<ObjectRef<'a>> {
+    fn owner(&mut self) -> Option<Owner> {
         self.take(r#"{"apiVersion":""#)?;
         let api_version = self.string()?;
         self.take(r#","kind":""#)?;
@@ -125,21 +144,17 @@ impl<'a> Cursor<'a> {
         self.take(r#","uid":""#)?;
         let uid = self.string()?;
         self.take("}")?;
-        Some(ObjectRef { api_version, kind, namespace, name, uid })
+        Some(Owner { api_version, kind, namespace, name, uid })
     }
 
-    /// The rest of an object of models.
-    fn models(&mut self) -> Option<Models<'a>> {
-        let mut models = Models::default();
+    /// The rest of an object of models: cpu, memory, gpu.
+    fn models(&mut self) -> Option<[Option<Part>; 3]> {
+        let mut models = [None; 3];
         let mut comma = "";
-        for (key, model) in [
-            (r#""cpu":""#, &mut models.cpu),
-            (r#""memory":""#, &mut models.memory),
-            (r#""gpu":""#, &mut models.gpu),
-        ] {
-            let after_comma = self.0.strip_prefix(comma);
+        for (key, model) in [r#""cpu":""#, r#""memory":""#, r#""gpu":""#].iter().zip(&mut models) {
+            let after_comma = self.rest.strip_prefix(comma);
             if let Some(rest) = after_comma.and_then(|rest| rest.strip_prefix(key)) {
-                self.0 = rest;
+                self.rest = rest;
                 *model = Some(self.string()?);
                 comma = ",";
             }
@@ -150,10 +165,10 @@ impl<'a> Cursor<'a> {
 
     /// Resources end with the first `}}`: no quantity has one, and where a name had one, neither the piece
     /// before it would be resources nor what follows the next key, whose quotes would be escaped.
-    fn resources(&mut self, memo: &mut Memo) -> Option<Arc<Resources>> {
-        let end = memmem::find(self.0.as_bytes(), b"}}")?.checked_add(2)?;
-        let (spelling, rest) = self.0.split_at_checked(end)?;
-        self.0 = rest;
-        memo.resources(spelling).ok()
+    fn resources(&mut self, memo: &mut Memo) -> Option<u32> {
+        let end = memmem::find(self.rest.as_bytes(), b"}}")?.checked_add(2)?;
+        let (spelling, rest) = self.rest.split_at_checked(end)?;
+        self.rest = rest;
+        memo.place(spelling)
     }
 }
