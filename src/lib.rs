@@ -10,6 +10,9 @@ pub mod event_log;
 pub mod projection;
 
 #[cfg(feature = "cli")]
+pub mod decider;
+
+#[cfg(feature = "cli")]
 pub mod k8s;
 
 #[cfg(feature = "cli")]

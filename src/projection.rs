@@ -12,12 +12,14 @@
 //! them (`keys`).
 
 pub mod conformance;
+pub mod desk;
 pub mod fold;
 pub mod memory;
 pub mod rows;
 pub mod runner;
 pub mod store;
 
+pub use desk::Desk;
 pub use memory::MemoryStore;
 pub use rows::{Row, RowKey, RowValue};
 pub use runner::{Projection, Runner};

@@ -209,6 +209,7 @@ impl World {
         let Some(group) = self.groups.get(at) else { return Ok(()) };
         let review = QuotaReview {
             seen: self.record.ledger.position(),
+            request: None,
             operation: match group.version {
                 None => Operation::Create,
                 Some(_) => Operation::Update,

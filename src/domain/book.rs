@@ -95,6 +95,8 @@ pub struct Book {
     scratch: Vec<(KeyId, Milli, Milli)>,
     trying: bool,
     undo: Vec<trial::Undo>,
+    /// Of the trial: how much there was before it.
+    size: trial::Size,
 }
 
 /// Workloads, each with a number as long as anything is known of it.
@@ -304,6 +306,15 @@ impl Works {
             if self.slots.remove(&object).is_some() {
                 self.free.push(slot);
             }
+        }
+    }
+
+    /// Takes back the newest row that was added; there were `rows` before the first.
+    fn take_back(&mut self, slot: u32, rows: usize) {
+        self.remove(slot);
+        if slot as usize >= rows {
+            self.free.pop();
+            self.rows.pop();
         }
     }
 }

@@ -11,6 +11,8 @@ use super::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
+mod owned;
+
 /// Place in the log: 1, 2, 3 … without holes, across roll-overs and archives. 0 means "before the first".
 pub type Position = u64;
 
@@ -714,6 +716,9 @@ pub struct QuotaProposed<'a> {
     /// What it is to say; absent for a removal.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<QuotaSpec<'a>>,
+    /// Uid of the review; absent where nobody asked a webhook.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Text<'a>>,
 }
 
 /// Data of `reservation.expired`.

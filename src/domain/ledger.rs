@@ -14,14 +14,18 @@ use super::{
     event::{Data, Event, EventId, Kind, Position},
     merkle::{Frontier, Hash},
     meter::{Change, Contradiction, Meter, Outcome, Retain, Window, recount::Unanswerable},
-    names::{GroupId, Names, Set},
+    names::{GroupId, Learning, Map, Names, ObjectId, Set, Uid},
     pod::Basis,
     time::Timestamp,
 };
-use std::collections::VecDeque;
+use std::collections::{VecDeque, hash_map::Entry};
 
 /// So many decisions are known by their ids: minutes of the busiest log.
 const DECISIONS_REMEMBERED: usize = 65_536;
+
+/// So many requests are known by their uids: two minutes at a thousand recorded reviews a second, longer than an
+/// API server waits for a webhook and tries again. About 10 MB.
+const REQUESTS_REMEMBERED: usize = 131_072;
 
 /// What a ledger keeps, and of which part of time.
 #[derive(Clone, Copy, Debug)]
@@ -65,11 +69,14 @@ pub struct Ledger {
     counts: Counts,
 }
 
-/// Ids of the newest decisions: a repeated append comes soon or, being refused, never.
+/// The newest decisions: a repeated append or request comes soon or, being refused, never.
 #[derive(Clone, Debug, Default)]
 struct Decided {
     ids: Set<EventId>,
     order: VecDeque<EventId>,
+    /// By cluster and uid of the request: the record that answers it.
+    requests: Map<ObjectId, Position>,
+    asked: VecDeque<ObjectId>,
 }
 
 /// What became of a record.
@@ -255,6 +262,12 @@ impl Ledger {
                 });
             }
         };
+        if let Record::Event(event) = record
+            && event.data.kind().is_some_and(Kind::is_decision)
+        {
+            // Whatever became of it: a conditional append is compared with where it stands.
+            self.last_decision = position;
+        }
         self.tell_paces();
         self.position = position;
         match applied {
@@ -352,10 +365,30 @@ impl Ledger {
             _ => self.take_quota(position, event)?,
         };
         if decides {
-            self.last_decision = position;
             self.decided.remember(event.id);
+            self.remember_requests(position, event);
         }
         Ok(applied)
+    }
+
+    fn remember_requests(&mut self, position: Position, event: &Event<'_>) {
+        let (decided, names) = (&mut self.decided, &mut self.names);
+        match &event.data {
+            Data::WorkloadsAdmitted(data) => {
+                for admission in &data.admissions {
+                    let cluster = names.cluster(&format!("/clusters/{}", admission.cluster));
+                    let uid = Uid::of(&admission.request);
+                    decided.answer(ObjectId { cluster, uid }, position);
+                }
+            }
+            Data::QuotaProposed(data) => {
+                if let Some(request) = &data.request {
+                    let cluster = names.cluster(&event.source);
+                    decided.answer(ObjectId { cluster, uid: Uid::of(request) }, position);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn synced(&mut self, event: &Event<'_>, since: Timestamp) {
@@ -448,6 +481,13 @@ impl Ledger {
         self.last_decision
     }
 
+    /// The record that allowed the request `uid` of `cluster` (by name), if it is among the newest 131,072.
+    #[must_use]
+    pub fn recorded(&self, cluster: &str, uid: &str) -> Option<Position> {
+        let cluster = self.names.known_cluster(&format!("/clusters/{cluster}"))?;
+        self.decided.requests.get(&ObjectId { cluster, uid: Uid::of(uid) }).copied()
+    }
+
     /// Quota state, unless [`Options::quotas`] is off.
     #[must_use]
     pub fn book(&self) -> Option<&Book> {
@@ -455,13 +495,14 @@ impl Ledger {
     }
 
     /// Decides on this ledger: `decide` gets a trial of the book, the names and the meter. The ledger is what it
-    /// was afterwards; `None` where there is no book.
+    /// was afterwards, its names too; `None` where there is no book.
     pub fn decide<T>(
         &mut self,
         decide: impl FnOnce(&mut Trial<'_>, &mut Names, &Meter) -> T,
     ) -> Option<T> {
         let book = self.book.as_deref_mut()?;
-        Some(decide(&mut Trial::new(book), &mut self.names, &self.meter))
+        let mut names = Learning::new(&mut self.names);
+        Some(decide(&mut Trial::new(book), &mut names, &self.meter))
     }
 
     /// Usage, pods and hours.
@@ -502,6 +543,18 @@ impl Decided {
         }
         self.ids.insert(id);
         self.order.push_back(id);
+    }
+
+    fn answer(&mut self, request: ObjectId, position: Position) {
+        let full = self.asked.len() >= REQUESTS_REMEMBERED;
+        if let Some(oldest) = full.then(|| self.asked.pop_front()).flatten() {
+            self.requests.remove(&oldest);
+        }
+        // Of a request that was recorded twice the first record counts, as it does for whoever asked.
+        if let Entry::Vacant(place) = self.requests.entry(request) {
+            place.insert(position);
+            self.asked.push_back(request);
+        }
     }
 }
 

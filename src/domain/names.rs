@@ -7,7 +7,12 @@ use super::{
     text::hex8,
 };
 use foldhash::fast::FixedState;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
 /// A hash map with a fixed seed: the domain knows no randomness, and equal histories give equal ledgers.
 pub type Map<K, V> = HashMap<K, V, FixedState>;
@@ -103,6 +108,13 @@ impl Interner {
     fn text(&self, id: u32) -> &str {
         self.texts.get(id as usize).map_or("", |t| t)
     }
+
+    /// Forgets all but the first `count` texts.
+    fn truncate(&mut self, count: usize) {
+        for text in self.texts.drain(count.min(self.texts.len())..) {
+            self.ids.remove(&text);
+        }
+    }
 }
 
 /// Every name that the ledger has met.
@@ -114,7 +126,68 @@ pub struct Names {
     /// By key: of `cash/K` the key K, of any other none.
     budgeted: Vec<Option<KeyId>>,
     /// What pods like these ask for, worked out before.
-    demands: Map<(Arc<Resources>, Models<'static>), Arc<Amounts>>,
+    demands: Demands,
+    /// While decisions are tried out: how many names the log has used.
+    settled: Option<Settled>,
+}
+
+/// How many names there were.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    groups: usize,
+    keys: usize,
+    clusters: usize,
+}
+
+/// Names that may be learned from reviews, until this is dropped: the log alone decides which numbers names have,
+/// so that every replica has the same.
+#[derive(Debug)]
+pub struct Learning<'n>(&'n mut Names);
+
+impl<'n> Learning<'n> {
+    /// From here on names are learned for a while.
+    pub fn new(names: &'n mut Names) -> Self {
+        names.settled = Some(Settled {
+            groups: names.groups.texts.len(),
+            keys: names.keys.texts.len(),
+            clusters: names.clusters.texts.len(),
+        });
+        Self(names)
+    }
+}
+
+impl Deref for Learning<'_> {
+    type Target = Names;
+    fn deref(&self) -> &Names {
+        self.0
+    }
+}
+
+impl DerefMut for Learning<'_> {
+    fn deref_mut(&mut self) -> &mut Names {
+        self.0
+    }
+}
+
+impl Drop for Learning<'_> {
+    fn drop(&mut self) {
+        let names = &mut *self.0;
+        let Some(settled) = names.settled.take() else { return };
+        names.groups.truncate(settled.groups);
+        names.keys.truncate(settled.keys);
+        names.budgeted.truncate(settled.keys);
+        names.clusters.truncate(settled.clusters);
+    }
+}
+
+/// Saves work and says nothing, so that it is not shown.
+#[derive(Clone, Default)]
+struct Demands(Map<(Arc<Resources>, Models<'static>), Arc<Amounts>>);
+
+impl fmt::Debug for Demands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Demands").finish_non_exhaustive()
+    }
 }
 
 /// So many demands are kept: a cluster's reviews ask for the same few hundred again and again.
@@ -127,7 +200,8 @@ impl Default for Names {
             keys: Interner::default(),
             clusters: Interner::default(),
             budgeted: Vec::new(),
-            demands: Map::default(),
+            demands: Demands::default(),
+            settled: None,
         };
         names.group("");
         names
@@ -194,22 +268,26 @@ impl Names {
         models: &Models<'m>,
     ) -> Option<Arc<Amounts>> {
         // The table's keys live for ever, so it can be asked for what lives shorter.
-        let demands: &Map<(Arc<Resources>, Models<'m>), Arc<Amounts>> = &self.demands;
+        let demands: &Map<(Arc<Resources>, Models<'m>), Arc<Amounts>> = &self.demands.0;
         demands.get(&(Arc::clone(reserved), models.clone())).cloned()
     }
 
-    /// Remembers what such a pod asks for.
+    /// Remembers what such a pod asks for; not if it has keys that will be taken back.
     pub fn remember_demand(
         &mut self,
         reserved: &Arc<Resources>,
         models: &Models<'_>,
         demand: &Arc<Amounts>,
     ) {
-        if self.demands.len() >= DEMANDS {
-            self.demands.clear();
+        let settled = self.settled.map_or(usize::MAX, |settled| settled.keys);
+        if demand.iter().any(|(key, _)| key.index() >= settled) {
+            return;
+        }
+        if self.demands.0.len() >= DEMANDS {
+            self.demands.0.clear();
         }
         let key = (Arc::clone(reserved), models.clone().into_owned());
-        self.demands.insert(key, Arc::clone(demand));
+        self.demands.0.insert(key, Arc::clone(demand));
     }
 
     /// The number of a source.
@@ -241,6 +319,25 @@ mod tests {
         let key = names.key("limits.cpu");
         assert_eq!((names.budgeted(budget), names.budgeted(key)), (Some(key), None));
         assert_eq!(names.key_name(budget), "cash/limits.cpu");
+    }
+
+    #[test]
+    fn what_a_review_taught_is_taken_back() {
+        let mut names = Names::default();
+        names.key("limits.cpu");
+        {
+            let mut learned = Learning::new(&mut names);
+            learned.key("cash/limits.memory");
+            learned.group("team-a");
+            learned.cluster("/clusters/east");
+        }
+        assert_eq!(names.known_key("cash/limits.memory"), None);
+        assert_eq!(
+            (names.known_group("team-a"), names.known_cluster("/clusters/east")),
+            (None, None)
+        );
+        let next = names.key("limits.nvidia.com/gpu");
+        assert_eq!((next, names.budgeted(next)), (KeyId(1), None), "as if it had never been");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! when to commit.
 
 use super::{
+    desk::Desk,
     fold::Read,
     rows::{self, Row, Written},
     store::{self, Mark, Store},
@@ -167,10 +168,24 @@ impl Projection {
         self.ledger.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The ledger as it is now, to try decisions out on it.
+    #[must_use]
+    pub fn desk(&self) -> Desk<'_> {
+        Desk(self.ledger.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// How far the fold is.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status.borrow().clone()
+    }
+
+    /// Why nothing more is applied, if so.
+    #[must_use]
+    pub fn ended(&self) -> Option<Arc<str>> {
+        let stopped = self.status.borrow().stopped.clone();
+        // Without a runner nobody will ever change the status again.
+        stopped.or_else(|| self.status.has_changed().is_err().then(|| "it was shut down".into()))
     }
 
     /// Waits until the record at `position` is applied.

@@ -13,6 +13,8 @@ use crate::domain::{
 pub struct QuotaReview<'r> {
     /// Position of the last record that the decider has applied.
     pub seen: Position,
+    /// Uid of the review, if a webhook was asked.
+    pub request: Option<&'r str>,
     /// What is asked.
     pub operation: Operation,
     /// The object's name: the group.
@@ -67,6 +69,7 @@ pub fn decide_quota<'r>(
         uid: review.uid.into(),
         old_resource_version: review.old_resource_version.map(Into::into),
         spec: review.spec.filter(|_| review.operation != Operation::Delete).cloned(),
+        request: review.request.map(Into::into),
     };
     Verdict { decision: Decision::Record(record), warnings }
 }

@@ -201,12 +201,7 @@ impl Book {
             let mut amount = quantity.milli();
             if let Some(budgeted) = names.budgeted(key) {
                 amount = amount.checked_mul(i128::from(HOUR_MS)).ok_or(Overflow)?;
-                if self.budgets.len() <= budgeted.index() {
-                    self.budgets.resize(budgeted.index().saturating_add(1), None);
-                }
-                if let Some(budget) = self.budgets.get_mut(budgeted.index()) {
-                    *budget = Some(key);
-                }
+                self.know_budget(budgeted, key);
             }
             // A cash limit is 2^73 thousandths by 2^22 milliseconds at most, one a group: 2^32 of them fit.
             if !(0..=MOST.saturating_mul(1 << 5)).contains(&amount) {
@@ -217,6 +212,29 @@ impl Book {
         hard.sort_unstable();
         let parent = (!spec.parent.is_empty()).then(|| names.group(&spec.parent));
         Ok(Spec { parent, hard: Arc::new(hard), charge: spec.charge, models: spec.models })
+    }
+
+    /// Notes that `budget` limits the spend of `key`.
+    fn know_budget(&mut self, key: KeyId, budget: KeyId) {
+        if self.budgets.len() <= key.index() {
+            self.budgets.resize(key.index().saturating_add(1), None);
+        }
+        if let Some(known) = self.budgets.get_mut(key.index())
+            && known.replace(budget).is_none()
+            && self.trying
+        {
+            self.undo.push(Undo::Budget(key));
+        }
+    }
+
+    /// Takes [`Self::know_budget`] back.
+    pub(super) fn forget_budget(&mut self, key: KeyId) {
+        if let Some(known) = self.budgets.get_mut(key.index()) {
+            *known = None;
+        }
+        while self.budgets.last() == Some(&None) {
+            self.budgets.pop();
+        }
     }
 
     /// A quota object as it really is.

@@ -70,7 +70,7 @@ pub(super) struct Tree {
 }
 
 /// What cells were before the present step touched them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Journal {
     on: bool,
     step: u32,
@@ -342,6 +342,13 @@ impl Tree {
     }
 }
 
+/// Of a tree as it is, the steps that led there say nothing.
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").finish_non_exhaustive()
+    }
+}
+
 impl Journal {
     fn note(&mut self, place: u32, cell: &Cell) {
         let i = place as usize;
@@ -357,6 +364,33 @@ impl Journal {
 
 /// Trying things out: steps that can be taken back.
 impl Tree {
+    /// How many groups and cells there are.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.nodes.len(), self.cells.len())
+    }
+
+    /// Gives back the groups and cells that came since [`Self::size`] returned this; nothing is left in them.
+    pub(super) fn shrink(&mut self, (nodes, cells): (usize, usize)) {
+        while self.cells.len() > cells {
+            self.cells.pop();
+            let Some((group, key)) = self.owners.pop() else { break };
+            let node = self.node(group);
+            let (places, at) = if key.0 & PLAIN == 0 {
+                node.keys.pop();
+                (&mut node.places, key.index())
+            } else {
+                (&mut node.plain, (key.0 & !PLAIN) as usize)
+            };
+            if let Some(place) = places.get_mut(at) {
+                *place = 0;
+            }
+            while places.last() == Some(&0) {
+                places.pop();
+            }
+        }
+        self.nodes.truncate(nodes);
+    }
+
     /// Begins a step: from here on every cell's former state is noted. Returns where the step begins.
     pub(super) fn step(&mut self) -> usize {
         if !self.journal.on {

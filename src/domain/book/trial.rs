@@ -4,7 +4,7 @@
 use super::{Book, Error, Stamp, Ticket, reservations::Asked, workload::Open};
 use crate::domain::{
     event::{QuotaProposed, QuotaSpec, ReservationExpired, WorkloadsAdmitted},
-    names::{GroupId, Names},
+    names::{GroupId, KeyId, Names},
 };
 use std::ops::Deref;
 
@@ -17,6 +17,16 @@ pub(super) enum Undo {
     Open(u32, Option<Box<Open>>),
     /// Proposals and parents of a group.
     Account(GroupId, Box<(super::quotas::Account, Vec<GroupId>)>),
+    /// A key that nobody had limited by a budget.
+    Budget(KeyId),
+}
+
+/// How much there was when a trial began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Size {
+    tree: (usize, usize),
+    accounts: usize,
+    rows: usize,
 }
 
 /// The book plus decisions that are not on the log yet, or not read yet. When it is dropped, the book is what
@@ -46,6 +56,11 @@ impl<'b> Trial<'b> {
     pub fn new(book: &'b mut Book) -> Self {
         book.trying = true;
         book.undo.clear();
+        book.size = Size {
+            tree: book.tree.size(),
+            accounts: book.accounts.len(),
+            rows: book.works.rows.len(),
+        };
         book.tree.step();
         Self { book, items: 0 }
     }
@@ -144,6 +159,9 @@ impl Drop for Trial<'_> {
     fn drop(&mut self) {
         self.book.take_back(Mark { cells: 0, undo: 0 });
         self.book.tree.stop_noting();
+        let size = std::mem::take(&mut self.book.size);
+        self.book.tree.shrink(size.tree);
+        self.book.accounts.truncate(size.accounts);
         self.book.trying = false;
     }
 }
@@ -152,7 +170,7 @@ impl Book {
     fn take_back(&mut self, mark: Mark) {
         while self.undo.len() > mark.undo {
             match self.undo.pop() {
-                Some(Undo::NewRow(slot)) => self.works.remove(slot),
+                Some(Undo::NewRow(slot)) => self.works.take_back(slot, self.size.rows),
                 Some(Undo::Open(slot, open)) => {
                     let names = |book: &Self| -> Vec<_> {
                         book.works.row(slot).map_or_else(Vec::new, |w| w.create_names().collect())
@@ -168,6 +186,7 @@ impl Book {
                     let (account, parents) = *before;
                     self.restore(group, account, &parents);
                 }
+                Some(Undo::Budget(key)) => self.forget_budget(key),
                 None => return,
             }
         }

@@ -2,7 +2,8 @@
 
 use super::{MAX_LINE_BYTES, Scanned};
 use crate::domain::{
-    event::{Event, EventId, Position},
+    event::{Event, EventId, Kind, Position},
+    ident,
     merkle::{Hash, LeafHasher, LeafInput},
 };
 use serde::de::IgnoredAny;
@@ -58,10 +59,25 @@ impl NewEvent {
     /// # Errors
     /// [`EncodeError`] when the type is unknown or the line would be too long to be read again.
     pub fn new(event: &Event<'_>) -> Result<Self, EncodeError> {
-        let id = event.id;
-        let kind = event.data.kind().ok_or(EncodeError::Unknown { id })?;
-        let data = serde_json::to_string(&event.data)
-            .map_err(|error| EncodeError::Data { id: id.to_string(), why: error.to_string() })?;
+        let (kind, data) = json(event)?;
+        Self::written(event.id, event, kind, &data)
+    }
+
+    /// Encodes a decision under the name that its content gives it; `event.id` is not looked at.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn decision(event: &Event<'_>) -> Result<Self, EncodeError> {
+        let (kind, data) = json(event)?;
+        Self::written(ident::decision(kind, data.as_bytes()), event, kind, &data)
+    }
+
+    fn written(
+        id: EventId,
+        event: &Event<'_>,
+        kind: Kind,
+        data: &str,
+    ) -> Result<Self, EncodeError> {
         let mut parts = Parts::with_capacity(192_usize.saturating_add(data.len()));
         parts.end(format_args!("{id}"));
         parts.end(format_args!("{}", kind.type_name()));
@@ -69,7 +85,7 @@ impl NewEvent {
         parts.end(format_args!("{}", event.subject));
         parts.end(format_args!("{}", event.time));
         parts.end(format_args!("{}", event.recorded_at));
-        parts.finish(&data, kind.is_decision())
+        parts.finish(data, kind.is_decision())
     }
 
     /// Takes over a record of another log, byte for byte, whatever its type.
@@ -162,6 +178,14 @@ impl NewEvent {
         out.extend_from_slice(b"\"}\n");
         leaf
     }
+}
+
+fn json(event: &Event<'_>) -> Result<(Kind, String), EncodeError> {
+    let id = event.id;
+    let kind = event.data.kind().ok_or(EncodeError::Unknown { id })?;
+    let data = serde_json::to_string(&event.data)
+        .map_err(|error| EncodeError::Data { id: id.to_string(), why: error.to_string() })?;
+    Ok((kind, data))
 }
 
 /// A [`NewEvent`] that is being put together.

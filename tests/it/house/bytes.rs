@@ -16,6 +16,7 @@ const JSON: &[(&str, &str)] = &[
 /// File, what it asks, why.
 const CLOCKS: &[(&str, &str, &str)] = &[
     ("src/clock.rs", "Utc", "the one place that asks what time it is"),
+    ("src/decider/committer.rs", "Instant", "who waited too long, and how long an append took"),
     ("src/projection/runner.rs", "Instant", "how long a batch has waited; never in a row"),
 ];
 

@@ -13,6 +13,11 @@ const TABLE: &[(&str, &[&str], &str)] = &[
     ("domain", &[], "the core depends on nothing that changes with the world"),
     ("event_log", &["domain"], "records are domain events"),
     ("projection", &["domain", "event_log"], "folds records into rows"),
+    (
+        "decider",
+        &["domain", "event_log", "projection", "clock"],
+        "decides on the ledger, then on the log; who asked over which wire is no matter",
+    ),
     ("k8s", &["domain"], "foreign objects become domain values here and nowhere else"),
     (
         "observe",
@@ -33,6 +38,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
             "domain",
             "event_log",
             "projection",
+            "decider",
             "k8s",
             "observe",
             "import",

@@ -40,6 +40,7 @@ const READING: &[&str] = &[
     "domain",
     "event_log",
     "projection",
+    "decider",
     "k8s",
     "observe",
     "import",

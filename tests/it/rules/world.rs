@@ -372,6 +372,7 @@ impl Real {
         let (uid, old_rv) = (format!("u{}", asked.uid), asked.old_rv.to_string());
         let review = QuotaReview {
             seen: self.position,
+            request: None,
             operation: asked.op,
             name: asked.name,
             uid: &uid,
@@ -462,5 +463,6 @@ fn proposed(proposal: &Prop, spec: Option<QuotaSpec<'static>>) -> QuotaProposed<
         uid: format!("u{}", proposal.uid).into(),
         old_resource_version: (proposal.old_rv > 0).then(|| proposal.old_rv.to_string().into()),
         spec,
+        request: None,
     }
 }

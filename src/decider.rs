@@ -1,0 +1,239 @@
+//! The decider: may this happen? Decided on the ledger, then put on the log, then answered.
+//!
+//! ```text
+//!  webhook ─ask─▶ Decider ─▶ [committer] ─decide(expected, event)─▶ event_log
+//!                              │   ▲                                   │
+//!                      trial on│   │ decisions that are not read yet   ▼
+//!                           ledger ◀───────────────────────────── projection
+//! ```
+//!
+//! Nobody hears "allowed" before the decision is on the log, except of what lets nothing grow: that is answered
+//! without it. It knows no HTTP and no object of Kubernetes, and it never waits longer than whoever asks.
+
+mod answer;
+mod ask;
+mod committer;
+mod metrics;
+mod overlay;
+mod queue;
+mod recent;
+mod round;
+
+pub use answer::{Answer, Refused, Unavailable};
+pub use ask::{Ask, Former, Missing, Quota, Undeclared, What, Workload};
+pub use metrics::{APPEND_BOUNDS_US, Counts};
+
+use crate::{
+    clock,
+    domain::{
+        event::{Data, Event, EventId, ObjectRef, Operation, Position, ReservationExpired},
+        time::Timestamp,
+    },
+    event_log::{EventLog, NewEvent},
+    projection::Projection,
+};
+use committer::Committer;
+use metrics::Metrics;
+use queue::{Pending, Tale, Work};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, timeout_at},
+};
+
+/// Where reviews are brought for their decision. Clones are the same.
+#[derive(Clone)]
+pub struct Decider {
+    queue: mpsc::Sender<Work>,
+    projection: Projection,
+    options: Options,
+    metrics: Arc<Metrics>,
+}
+
+/// What answers them: see [`Worker::run`].
+pub struct Worker<L> {
+    committer: Committer<L>,
+}
+
+/// How it is decided.
+#[derive(Clone)]
+pub struct Options {
+    /// The time that decisions are dated by.
+    pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// So many reviews wait at most; of more each is `LogUnavailable` at once.
+    pub queue: usize,
+    /// So many admissions are one event at most.
+    pub batch_items: usize,
+    /// An event is not larger.
+    pub batch_bytes: usize,
+    /// An append that is not answered for so long is unclear.
+    pub append_within: Duration,
+}
+
+/// An admission, a proposal or a kept charge that is over, because a consistent read begun long enough after it
+/// does not show what it was for (rules of admission, 7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// Its record.
+    pub position: Position,
+    /// What it was for.
+    pub of: Expired,
+}
+
+/// What an expiry is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// A workload, or a pod's resize.
+    Workload(ObjectRef<'static>),
+    /// The proposal of a change of this quota object.
+    Quota(String),
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("queue", &self.queue)
+            .field("batch_items", &self.batch_items)
+            .field("batch_bytes", &self.batch_bytes)
+            .field("append_within", &self.append_within)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Options {
+    /// This host's clock. 4,096 reviews are a tenth of a second's work; 512 admissions take about 300 KiB, and half
+    /// of what a NATS server takes in one message (1 MiB) is 512 KiB.
+    fn default() -> Self {
+        Self {
+            now: Arc::new(clock::now),
+            queue: 4096,
+            batch_items: 512,
+            batch_bytes: 512 << 10,
+            append_within: Duration::from_secs(5),
+        }
+    }
+}
+
+impl fmt::Debug for Decider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decider").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl<L> fmt::Debug for Worker<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
+    }
+}
+
+/// A decider on `log`, judging by what `projection` has read of it, and what makes it work.
+#[must_use]
+pub fn new<L: EventLog>(
+    log: Arc<L>,
+    projection: Projection,
+    options: Options,
+) -> (Decider, Worker<L>) {
+    let (sender, queue) = mpsc::channel(options.queue);
+    let metrics = Arc::new(Metrics::default());
+    let committer =
+        Committer::new(log, projection.clone(), options.clone(), Arc::clone(&metrics), queue);
+    (Decider { queue: sender, projection, options, metrics }, Worker { committer })
+}
+
+impl<L: EventLog> Worker<L> {
+    /// Decides what is asked until `end` comes true; an append that has begun is finished, and who still waits is
+    /// told [`Unavailable::ShuttingDown`].
+    pub async fn run(self, end: impl Future) {
+        self.committer.run(end).await;
+    }
+}
+
+impl Decider {
+    /// Decides `ask` before `deadline`, whatever the log does meanwhile.
+    pub async fn decide(&self, ask: Ask, deadline: Instant) -> Answer {
+        let answer = match self.without_the_log(&ask) {
+            Some(answer) => answer,
+            None => self.wait(ask, deadline).await,
+        };
+        self.metrics.answered(&answer);
+        answer
+    }
+
+    /// Puts on the log that these are over, and returns where the last stands. What was observed meanwhile is not
+    /// touched by it, so it needs no condition and may be said by any replica, and twice.
+    ///
+    /// # Errors
+    /// [`Unavailable`]; it may be on the log all the same, and can be said again.
+    pub async fn expire(
+        &self,
+        cluster: &str,
+        expiries: Vec<Expiry>,
+    ) -> Result<Position, Unavailable> {
+        let now = (self.options.now)();
+        let events = expiries.into_iter().map(|expiry| expiry.event(cluster, now));
+        let events = events.collect::<Result<_, _>>()?;
+        let (reply, told) = oneshot::channel();
+        let tale = Tale { events, reply };
+        self.queue.send(Work::Tell(tale)).await.map_err(|_| Unavailable::ShuttingDown)?;
+        told.await.unwrap_or(Err(Unavailable::ShuttingDown))
+    }
+
+    /// What was counted since the start.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.metrics.read()
+    }
+
+    /// `bizrq_decider_queue_length`: how many reviews wait to be taken up.
+    #[must_use]
+    pub fn queue_length(&self) -> usize {
+        self.queue.max_capacity().saturating_sub(self.queue.capacity())
+    }
+
+    /// What lets nothing grow is answered here and now. A create of a user's lets something grow: it is not tried
+    /// twice.
+    fn without_the_log(&self, ask: &Ask) -> Option<Answer> {
+        let What::Workload(workload) = &ask.what else { return None };
+        let creates = workload.operation == Operation::Create;
+        let grows = creates && !workload.name_is_taken && workload.draws_on.is_none();
+        let now = (self.options.now)();
+        if grows { None } else { round::grows_nothing(self.projection.desk(), ask, now) }
+    }
+
+    async fn wait(&self, ask: Ask, deadline: Instant) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        match self.queue.try_send(Work::Decide(Pending { ask, deadline, reply })) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.metrics.count(|counts| counts.queue_full += 1);
+                return Unavailable::QueueFull { waiting: self.queue.max_capacity() }.into();
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => return Unavailable::ShuttingDown.into(),
+        }
+        match timeout_at(deadline, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Unavailable::ShuttingDown.into(),
+            Err(_) => Unavailable::Late.into(),
+        }
+    }
+}
+
+impl Expiry {
+    fn event(self, cluster: &str, now: Timestamp) -> Result<NewEvent, Unavailable> {
+        let (subject, workload) = match self.of {
+            Expired::Workload(workload) => ("decisions".to_owned(), Some(workload)),
+            Expired::Quota(name) => (format!("quotas/{name}"), None),
+        };
+        let expired =
+            ReservationExpired { position: self.position, workload, cluster: cluster.into() };
+        let event = Event {
+            id: EventId::default(),
+            source: format!("/clusters/{cluster}").into(),
+            subject: subject.into(),
+            time: now,
+            recorded_at: now,
+            data: Data::ReservationExpired(expired),
+        };
+        NewEvent::decision(&event).map_err(|error| Unavailable::Log { why: error.to_string() })
+    }
+}
