@@ -2,7 +2,9 @@
 //!
 //! Reading is tolerant of what it does not know (unknown fields, nulls) and strict about what it counts.
 
+pub mod context;
 pub mod convert;
+pub mod demand;
 pub mod kinds;
 pub mod meta;
 pub mod pod;

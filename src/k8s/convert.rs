@@ -45,10 +45,20 @@ pub enum ResourcesError {
 /// # Errors
 /// [`ResourcesError`] naming the container and field.
 pub fn pod_resources(pod: &pod::Pod) -> Result<Pod, ResourcesError> {
-    let mut resources = spec_resources(&pod.spec)?;
-    let status = &pod.status;
+    reported_resources(&pod.spec, &pod.status)
+}
+
+/// What counts of a pod's specification and status, which are here apart from each other.
+///
+/// # Errors
+/// As [`pod_resources`].
+pub fn reported_resources(
+    spec: &pod::PodSpec,
+    status: &pod::PodStatus,
+) -> Result<Pod, ResourcesError> {
+    let mut resources = spec_resources(spec)?;
     let init = status.init_container_statuses.iter();
-    for (container, named) in resources.containers.iter_mut().zip(containers(&pod.spec)) {
+    for (container, named) in resources.containers.iter_mut().zip(containers(spec)) {
         let mut statuses = init.clone().chain(&status.container_statuses);
         if let Some(status) = statuses.find(|s| s.name == named.1.name) {
             let place = || format!("container {} in status", status.name);
@@ -57,7 +67,7 @@ pub fn pod_resources(pod: &pod::Pod) -> Result<Pod, ResourcesError> {
     }
     let place = || "the pod in status".to_owned();
     report(&mut resources.pod_level, &status.allocated_resources, &status.resources, place)?;
-    resources.infeasible = pod
+    resources.infeasible = status
         .condition("PodResizePending")
         .is_some_and(|c| c.status == "True" && c.reason == "Infeasible");
     Ok(resources)
@@ -80,6 +90,14 @@ pub fn spec_resources(spec: &pod::PodSpec) -> Result<Pod, ResourcesError> {
     Ok(Pod { containers, pod_level, overhead, infeasible: false }.with_defaults()?)
 }
 
+/// A resource list as it was written, each entry rounded up to thousandths.
+///
+/// # Errors
+/// [`ResourcesError`] naming `field` and the resource.
+pub fn resource_list(amounts: &pod::Amounts, field: &str) -> Result<ResourceList, ResourcesError> {
+    self::amounts(amounts, || field.to_owned())
+}
+
 /// The models that an object's labels (or annotations) declare.
 #[must_use]
 pub fn models(meta: &ObjectMeta) -> Models<'_> {
@@ -88,7 +106,9 @@ pub fn models(meta: &ObjectMeta) -> Models<'_> {
 }
 
 /// Init containers in their order, then the others.
-fn containers(spec: &pod::PodSpec) -> impl Iterator<Item = (ContainerKind, &pod::Container)> {
+pub(super) fn containers(
+    spec: &pod::PodSpec,
+) -> impl Iterator<Item = (ContainerKind, &pod::Container)> {
     let init = spec.init_containers.iter().map(|c| match &*c.restart_policy {
         "Always" => (ContainerKind::Sidecar, c),
         _ => (ContainerKind::Init, c),

@@ -17,6 +17,9 @@ pub struct ObjectMeta {
     /// Name.
     #[serde(deserialize_with = "nullable")]
     pub name: String,
+    /// What the API server makes a name of, where none is given.
+    #[serde(deserialize_with = "nullable")]
+    pub generate_name: String,
     /// Namespace; empty for what has none.
     #[serde(deserialize_with = "nullable")]
     pub namespace: String,
@@ -36,10 +39,10 @@ pub struct ObjectMeta {
     /// That grace period.
     pub deletion_grace_period_seconds: Option<i64>,
     /// Labels.
-    #[serde(deserialize_with = "entries")]
+    #[serde(deserialize_with = "texts")]
     pub labels: BTreeMap<String, String>,
     /// Annotations.
-    #[serde(deserialize_with = "entries")]
+    #[serde(deserialize_with = "texts")]
     pub annotations: BTreeMap<String, String>,
     /// Owners.
     #[serde(deserialize_with = "list")]
@@ -132,8 +135,7 @@ impl ObjectMeta {
     /// A label, or else an annotation; an empty one is none.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
-        let labelled = self.labels.get(name).filter(|t| !t.is_empty());
-        labelled.or_else(|| self.annotations.get(name).filter(|t| !t.is_empty())).map(|t| &**t)
+        labelled(&self.labels, &self.annotations, name)
     }
 
     /// The owner that manages the object.
@@ -157,6 +159,16 @@ impl<'de> Deserialize<'de> for Time {
         }
         deserializer.deserialize_str(Visitor)
     }
+}
+
+/// A label, or else an annotation; an empty one is none.
+pub(crate) fn labelled<'m>(
+    labels: &'m BTreeMap<String, String>,
+    annotations: &'m BTreeMap<String, String>,
+    name: &str,
+) -> Option<&'m str> {
+    let of = |map: &'m BTreeMap<String, String>| map.get(name).filter(|t| !t.is_empty());
+    of(labels).or_else(|| of(annotations)).map(|t| &**t)
 }
 
 /// Takes null for the default.
@@ -192,7 +204,7 @@ pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 /// A map of at most [`MAX_ENTRIES`] texts, or null; a null text is an empty one.
-fn entries<'de, D: Deserializer<'de>>(
+pub(crate) fn texts<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
     struct Visitor;

@@ -24,7 +24,7 @@ pub struct Pod {
 }
 
 /// `spec`, of a pod or of a template.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
     /// The node; empty until the pod is bound.
@@ -39,13 +39,16 @@ pub struct PodSpec {
     /// What the runtime class adds.
     #[serde(deserialize_with = "nullable")]
     pub overhead: Amounts,
+    /// Whose overhead the API server adds.
+    #[serde(deserialize_with = "nullable")]
+    pub runtime_class_name: String,
     /// Resources of the pod as a whole.
     #[serde(deserialize_with = "nullable")]
     pub resources: ResourceRequirements,
 }
 
 /// A container.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
     /// Name.
@@ -72,7 +75,7 @@ pub struct ResourceRequirements {
 }
 
 /// `status`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
@@ -99,7 +102,7 @@ pub struct PodStatus {
 }
 
 /// A condition.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// `PodScheduled`, …
@@ -116,7 +119,7 @@ pub struct Condition {
 }
 
 /// The state of a container.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     /// Name.
@@ -135,7 +138,7 @@ pub struct ContainerStatus {
 }
 
 /// Waiting (neither), running or terminated.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
     /// It runs.
@@ -145,7 +148,7 @@ pub struct ContainerState {
 }
 
 /// When a container ran, by the node's clock. The first of 1970 stands for "unknown" in the API.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Run {
     /// From.
@@ -168,7 +171,15 @@ impl Pod {
     /// The condition `kind`.
     #[must_use]
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
-        self.status.conditions.iter().find(|c| c.kind == kind)
+        self.status.condition(kind)
+    }
+}
+
+impl PodStatus {
+    /// The condition `kind`.
+    #[must_use]
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|c| c.kind == kind)
     }
 }
 

@@ -11,6 +11,7 @@ mod golden_pods;
 mod histories;
 mod house;
 mod import_cli;
+mod kinds;
 mod meter;
 mod nats;
 mod oracle;

@@ -9,6 +9,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/event_log/file/roots.rs", "its own side file, which is rebuilt when it is lost"),
     ("src/demo", "the content of a decision as bytes, to be hashed into its id"),
     ("src/import/importer.rs", "a row's content as bytes, to be hashed into an id"),
+    ("src/k8s/context.rs", "objects as the API server writes them"),
     ("src/observe/recording/", "what kubectl prints"),
     ("src/cli/", "what programs read of us"),
 ];
