@@ -4,12 +4,12 @@
 //!  observe, import ──append─────▶ ┌───┬───┬───┬───┬───┐
 //!  webhook, sweeper ──decide────▶ │ 1 │ 2 │ 3 │ 4 │ 5 │ ──read(from)──▶ projection, replay, meter
 //!                                 └───┴───┴───┴───┴───┘
-//!                                  f   D   f   f   D      head: position 5, last decision 5, Merkle frontier
+//!                                  f   D   f   f   D      head: position 5, last decision 5
 //! ```
 //!
-//! Providers: [`mod@file`] (a folder; the embedded default and the archive format) and [`memory`]. One contract,
-//! on [`EventLog`]; one suite that checks it, [`conformance`]. Bytes are known to [`codec`] only. Nothing here
-//! knows what an event means beyond whether it is a decision.
+//! Providers: [`mod@file`] (a folder; the embedded default and the archive format), `jetstream` (a stream on a NATS
+//! server) and [`memory`]. One contract, on [`EventLog`]; one suite that checks it, [`conformance`]. Bytes are known
+//! to [`codec`] only. Nothing here knows what an event means beyond whether it is a decision.
 
 pub mod any;
 pub mod bulk;
@@ -17,14 +17,13 @@ pub mod chain;
 pub mod codec;
 pub mod conformance;
 pub mod file;
+#[cfg(feature = "jetstream")]
+pub mod jetstream;
 pub mod memory;
 pub mod records;
 pub mod schema;
 
-use crate::domain::{
-    event::Position,
-    merkle::{Frontier, Hash},
-};
+use crate::domain::{event::Position, merkle::Frontier};
 pub use any::AnyLog;
 use codec::DecodeError;
 pub use codec::NewEvent;
@@ -46,12 +45,14 @@ use std::{future::Future, io, path::PathBuf};
 /// What every provider keeps:
 ///
 /// 1. **Acknowledged means durable.** `Ok` is said after the record would survive a crash.
-/// 2. **Order.** Events of one append stand in its order. An append that was begun after another was
-///    acknowledged stands behind it. A batch is not atomic: after a crash its first part may be there.
+/// 2. **Order.** Events of one append stand in its order, one behind another or between others'. An append that was
+///    begun after another was acknowledged stands behind it. A batch is not atomic: after a failure a part of it may be
+///    there (of a file its first part, of a stream any).
 /// 3. **Decisions.** The condition is compared and the record written as one step. Decisions in a plain
 ///    `append` move the last decision, too.
 /// 4. **Unclear is not no.** After [`AppendError::Unclear`] the record may be there, now or soon: read the log
 ///    to its end, look for it, and only then decide again. Every other error says: nothing was written.
+///    A provider that knows ids may answer a repetition with the place of the record that it holds already.
 /// 5. **Readers need no lock**, never see a half-written record, and see each record once, in order. What
 ///    was read once never changes.
 pub trait EventLog: Send + Sync {
@@ -71,8 +72,12 @@ pub trait EventLog: Send + Sync {
         decision: NewEvent,
     ) -> impl Future<Output = Result<Appended, AppendError>> + Send;
 
-    /// Where the log ends: at least everything that was acknowledged before the call.
+    /// Where the log ends: at least everything that was acknowledged before the call. Cheap.
     fn head(&self) -> impl Future<Output = Result<Head, ReadError>> + Send;
+
+    /// The Merkle tree of all records up to the head. A provider that keeps no tree reads all of them; who folds the
+    /// log has it anyway.
+    fn tree(&self) -> impl Future<Output = Result<Frontier, ReadError>> + Send;
 
     /// Reads from the record at `from` (1 is the first) on, which need not be there yet.
     fn read(&self, from: Position) -> Result<Self::Reader, ReadError>;
@@ -89,25 +94,15 @@ pub trait Reader: Send {
 }
 
 /// Where a log ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Position of the last record; 0 for none.
     pub position: Position,
     /// Position of the last decision record; 0 for none.
     pub last_decision: Position,
-    /// The Merkle tree up to `position`.
-    pub frontier: Frontier,
 }
 
-impl Head {
-    /// Root of the log.
-    #[must_use]
-    pub fn root(&self) -> Hash {
-        self.frontier.root()
-    }
-}
-
-/// Where appended events stand: `first..=last`; of no events `first` is `last + 1`.
+/// Where appended events stand; of no events `first` is `last + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// Position of the first.
@@ -141,6 +136,18 @@ pub enum AppendError {
     #[error("the log takes no more appends ({why}); open it again once the cause is gone")]
     Closed {
         /// What happened, and when it happened to an earlier append.
+        why: String,
+    },
+    /// The log cannot be reached. Nothing was written.
+    #[error("the log cannot be reached ({why}); nothing was written, try again")]
+    Away {
+        /// What happened.
+        why: String,
+    },
+    /// The log does not take it. Nothing was written.
+    #[error("the log does not take it ({why}); nothing was written")]
+    Refused {
+        /// What happened, and the remedy.
         why: String,
     },
     /// The log was opened for reading. Nothing was written.
@@ -208,6 +215,10 @@ pub enum ReadError {
         /// What is wrong with it.
         why: LineError,
     },
+    /// A stream cannot be read, or is not what was written.
+    #[cfg(feature = "jetstream")]
+    #[error(transparent)]
+    Stream(#[from] jetstream::StreamError),
 }
 
 /// What is wrong with a line of a log.

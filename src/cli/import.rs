@@ -101,8 +101,8 @@ pub(super) fn run(args: Args, out: &mut Out) -> Result<Answer, Error> {
     // What was taken before a file broke off stays: the next try finds it there.
     let flushed = batch.flush();
     let appended = batch.appended;
-    let head = log.head()?;
-    report.end(importer.counts(), appended, head.position, head.root())?;
+    let tree = log.tree()?;
+    report.end(importer.counts(), appended, tree.position(), tree.root())?;
     ended.map_err(|e| match e {
         Ended::Read(e) => read_error(&name, &e),
         Ended::Told(e) => e,

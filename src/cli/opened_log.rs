@@ -5,6 +5,7 @@ use crate::{
     domain::{
         event::{Event, Kind, Position},
         ledger::{Ledger, Record},
+        merkle::Frontier,
     },
     event_log::{
         AnyLog, Appended, EventLog, Head, NewEvent,
@@ -89,6 +90,11 @@ impl OpenedLog {
     /// Where the log ends.
     pub(super) fn head(&self) -> Result<Head, Error> {
         self.runtime.block_on(self.log.head()).map_err(|e| self.failed(e))
+    }
+
+    /// The tree of all its records.
+    pub(super) fn tree(&self) -> Result<Frontier, Error> {
+        self.runtime.block_on(self.log.tree()).map_err(|e| self.failed(e))
     }
 
     /// Shows every event that `wanted` lets through to `each`, in order.

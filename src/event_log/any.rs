@@ -5,7 +5,7 @@ use super::{
     file::{FileLog, FileReader, OpenError, Options, Torn},
     memory::{MemoryLog, MemoryReader},
 };
-use crate::domain::event::Position;
+use crate::domain::{event::Position, merkle::Frontier};
 use std::path::Path;
 
 /// A log of any provider.
@@ -97,6 +97,13 @@ impl EventLog for AnyLog {
         match self {
             Self::File(log) => log.head().await,
             Self::Memory(log) => log.head().await,
+        }
+    }
+
+    async fn tree(&self) -> Result<Frontier, ReadError> {
+        match self {
+            Self::File(log) => log.tree().await,
+            Self::Memory(log) => log.tree().await,
         }
     }
 

@@ -106,8 +106,8 @@ fn read_log(
 ) -> Result<Summary, OpenError> {
     let roots = Roots::read(dir)?;
     let base = base(dir)?;
-    let mut reader = SegmentReader::open(dir, base.position.saturating_add(1))?;
-    let mut proof = Proof { dir, roots: roots.entries(), chain: Chain::resume(base.frontier) };
+    let mut reader = SegmentReader::open(dir, base.position().saturating_add(1))?;
+    let mut proof = Proof { dir, roots: roots.entries(), chain: Chain::resume(base.tree) };
     let (mut summary, mut decoder) = (Summary::default(), Decoder::default());
     while let Some(records) = reader.next(limit)? {
         let place = |position, why| {

@@ -1,10 +1,43 @@
 //! The Merkle tree while a log is read: each record's leaf is computed and compared with the one beside it.
 
-use super::codec::Scanned;
+use super::{
+    Head,
+    codec::{Decoded, Scanned, decode},
+};
 use crate::domain::{
-    event::Position,
+    event::{Data, Position},
     merkle::{Frontier, Hash, LeafHasher},
 };
+use serde::{Deserialize, Serialize};
+
+/// The tree that a `log.opened` continues, if it is one and its root and frontier agree.
+pub(super) fn continued(first: &Scanned<'_>) -> Option<Frontier> {
+    let Decoded::Event(event) = decode(first).ok()? else { return None };
+    let Data::LogOpened(opened) = event.data else { return None };
+    let hashes = opened.frontier.iter().map(|hash| hash.parse().ok()).collect::<Option<_>>()?;
+    let tree = Frontier::resume(opened.base, hashes).ok()?;
+    (tree.root().to_string() == *opened.root).then_some(tree)
+}
+
+/// Where a log ends, with its tree. Serialised it is what the file log's `frontier` holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Tip {
+    /// Position of the last decision record; 0 for none.
+    pub(super) last_decision: Position,
+    /// All records.
+    pub(super) tree: Frontier,
+}
+
+impl Tip {
+    pub(super) const fn position(&self) -> Position {
+        self.tree.position()
+    }
+
+    pub(super) const fn head(&self) -> Head {
+        Head { position: self.position(), last_decision: self.last_decision }
+    }
+}
 
 /// The tree of the records so far.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +71,14 @@ impl Chain {
         Self { hasher: LeafHasher::default(), tree }
     }
 
-    /// Adds the next record.
+    /// Adds the next record of a log that keeps no leaves beside its records, as a stream does.
+    pub fn add(&mut self, scanned: &Scanned<'_>) -> Position {
+        let position = self.tree.position().saturating_add(1);
+        self.tree.append(self.hasher.leaf(position, &scanned.leaf_input()));
+        position
+    }
+
+    /// Adds the next record of a log that does.
     ///
     /// # Errors
     /// [`LeafDiffers`] when the recorded leaf is absent or another; the record is not added.

@@ -1,4 +1,5 @@
-//! The bytes of an event: one CloudEvent, one line of JSON. The only file family that knows them.
+//! The bytes of an event: one CloudEvent, as one line of JSON or as a [`message`]. The only file family that knows
+//! them.
 //!
 //! ```text
 //! append:  Event ──NewEvent::new──▶ NewEvent ──write_line(position)──▶ line ‖ leaf
@@ -12,6 +13,7 @@
 mod decode;
 mod encode;
 mod memo;
+pub mod message;
 mod outline;
 mod part;
 mod scan;

@@ -18,8 +18,11 @@ mod recover;
 pub mod roots;
 pub mod segments;
 
-use super::{AppendError, Appended, EventLog, Head, NewEvent, ReadError};
-use crate::domain::{event::Position, merkle::Hash};
+use super::{AppendError, Appended, EventLog, Head, NewEvent, ReadError, chain::Tip};
+use crate::domain::{
+    event::Position,
+    merkle::{Frontier, Hash},
+};
 use committer::{Committer, Request};
 pub use reader::FileReader;
 pub use recover::Torn;
@@ -51,7 +54,7 @@ pub struct FileLog {
 #[derive(Debug)]
 struct Writer {
     requests: mpsc::Sender<Request>,
-    head: watch::Receiver<Head>,
+    tip: watch::Receiver<Tip>,
     thread: JoinHandle<Result<(), String>>,
 }
 
@@ -146,16 +149,16 @@ impl FileLog {
         }
         let recovered = recover::recover(dir)?;
         let torn = recovered.torn.clone();
-        let head = watch::Sender::new(recovered.head.clone());
-        let subscriber = head.subscribe();
-        let committer = Committer::resume(dir, *options, recovered, lock, head)
+        let published = watch::Sender::new(recovered.tip.clone());
+        let tip = published.subscribe();
+        let committer = Committer::resume(dir, *options, recovered, lock, published)
             .map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
         let (requests, queue) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new()
             .name("event-log".to_owned())
             .spawn(move || committer.run(queue))
             .map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
-        let writer = Some(Writer { requests, head: subscriber, thread });
+        let writer = Some(Writer { requests, tip, thread });
         Ok(Self { dir: dir.to_owned(), writer, torn })
     }
 
@@ -235,21 +238,32 @@ impl EventLog for FileLog {
     }
 
     async fn head(&self) -> Result<Head, ReadError> {
+        self.tip().await.map(|tip| tip.head())
+    }
+
+    async fn tree(&self) -> Result<Frontier, ReadError> {
+        self.tip().await.map(|tip| tip.tree)
+    }
+
+    fn read(&self, from: Position) -> Result<FileReader, ReadError> {
+        let acknowledged = self.writer.as_ref().map(|writer| writer.tip.clone());
+        FileReader::open(&self.dir, from, acknowledged)
+    }
+}
+
+impl FileLog {
+    /// The writer's, or what the folder says now.
+    async fn tip(&self) -> Result<Tip, ReadError> {
         if let Some(writer) = &self.writer {
-            return Ok(writer.head.borrow().clone());
+            return Ok(writer.tip.borrow().clone());
         }
         let dir = self.dir.clone();
         reader::blocking(&self.dir, move || match recover::recover(&dir) {
-            Ok(recovered) => Ok(recovered.head),
+            Ok(recovered) => Ok(recovered.tip),
             Err(OpenError::Read(error)) => Err(error),
             Err(other) => Err(ReadError::Contradicted(Box::new(other))),
         })
         .await
-    }
-
-    fn read(&self, from: Position) -> Result<FileReader, ReadError> {
-        let acknowledged = self.writer.as_ref().map(|writer| writer.head.clone());
-        FileReader::open(&self.dir, from, acknowledged)
     }
 }
 

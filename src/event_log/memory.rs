@@ -2,8 +2,13 @@
 //!
 //! Its records are the same bytes that a file log would hold.
 
-use super::{AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records};
-use crate::domain::{event::Position, merkle::LeafHasher};
+use super::{
+    AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records, chain::Tip,
+};
+use crate::domain::{
+    event::Position,
+    merkle::{Frontier, LeafHasher},
+};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
@@ -16,14 +21,14 @@ pub struct MemoryLog {
     /// A plain mutex: held for a few microseconds and never across an await.
     lines: Arc<Mutex<Lines>>,
     /// Changed while `lines` is locked, so that a head never runs ahead of its records.
-    head: watch::Sender<Head>,
+    tip: watch::Sender<Tip>,
 }
 
 /// Reads a [`MemoryLog`].
 #[derive(Debug)]
 pub struct MemoryReader {
     lines: Arc<Mutex<Lines>>,
-    head: watch::Receiver<Head>,
+    tip: watch::Receiver<Tip>,
     next: Position,
 }
 
@@ -35,7 +40,7 @@ struct Lines {
 
 impl Default for MemoryLog {
     fn default() -> Self {
-        Self { lines: Arc::default(), head: watch::Sender::new(Head::default()) }
+        Self { lines: Arc::default(), tip: watch::Sender::new(Tip::default()) }
     }
 }
 
@@ -46,22 +51,22 @@ impl MemoryLog {
         events: &[NewEvent],
     ) -> Result<Appended, AppendError> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut head = self.head.borrow().clone();
-        if let Some(expected) = expected.filter(|e| *e != head.last_decision) {
-            return Err(AppendError::Conflict { expected, last_decision: head.last_decision });
+        let mut tip = self.tip.borrow().clone();
+        if let Some(expected) = expected.filter(|e| *e != tip.last_decision) {
+            return Err(AppendError::Conflict { expected, last_decision: tip.last_decision });
         }
-        let first = head.position.saturating_add(1);
+        let first = tip.position().saturating_add(1);
         for event in events {
-            head.position = head.position.saturating_add(1);
+            let position = tip.position().saturating_add(1);
             let mut line = Vec::new();
-            head.frontier.append(event.write_line(head.position, &mut lines.hasher, &mut line));
+            tip.tree.append(event.write_line(position, &mut lines.hasher, &mut line));
             if event.is_decision() {
-                head.last_decision = head.position;
+                tip.last_decision = position;
             }
             lines.lines.push(line);
         }
-        let last = head.position;
-        self.head.send_replace(head);
+        let last = tip.position();
+        self.tip.send_replace(tip);
         Ok(Appended { first, last })
     }
 }
@@ -85,12 +90,16 @@ impl EventLog for MemoryLog {
     }
 
     async fn head(&self) -> Result<Head, ReadError> {
-        Ok(self.head.borrow().clone())
+        Ok(self.tip.borrow().head())
+    }
+
+    async fn tree(&self) -> Result<Frontier, ReadError> {
+        Ok(self.tip.borrow().tree.clone())
     }
 
     fn read(&self, from: Position) -> Result<MemoryReader, ReadError> {
-        let (lines, head) = (Arc::clone(&self.lines), self.head.subscribe());
-        Ok(MemoryReader { lines, head, next: from.max(1) })
+        let (lines, tip) = (Arc::clone(&self.lines), self.tip.subscribe());
+        Ok(MemoryReader { lines, tip, next: from.max(1) })
     }
 }
 
@@ -106,11 +115,11 @@ impl Reader for MemoryReader {
 
     async fn tail(&mut self) -> Result<Records, ReadError> {
         loop {
-            self.head.borrow_and_update();
+            self.tip.borrow_and_update();
             if let Some(records) = self.next().await? {
                 return Ok(records);
             }
-            if self.head.changed().await.is_err() {
+            if self.tip.changed().await.is_err() {
                 // The last clone of the log is gone: nothing will ever come.
                 std::future::pending::<()>().await;
             }

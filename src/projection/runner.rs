@@ -24,7 +24,8 @@ use crate::{
     event_log::{
         EventLog, ReadError, Reader, Records,
         chain::LeafDiffers,
-        codec::{DecodeError, Decoder, Scanned, scan},
+        codec::{DecodeError, Decoder, Scanned},
+        records::Raw,
     },
 };
 use std::{
@@ -311,8 +312,8 @@ impl<S: Store> Runner<S> {
 
     /// Scans, decodes and applies; up to the store's mark first, if that lies within.
     fn take(&mut self, records: &Records, head: Position) -> Result<(), Error> {
-        let lines: Vec<_> = records.iter().collect();
-        for chunk in lines.chunks(APPLY_RECORDS) {
+        let all: Vec<_> = records.iter().collect();
+        for chunk in all.chunks(APPLY_RECORDS) {
             let mut chunk = chunk;
             if let Some(mark) = self.found.as_ref().map(Mark::position) {
                 let (before, behind) =
@@ -327,10 +328,10 @@ impl<S: Store> Runner<S> {
         Ok(())
     }
 
-    fn apply(&mut self, lines: &[(Position, &[u8])]) -> Result<(), Error> {
-        let read = lines.iter().map(|(position, line)| {
+    fn apply(&mut self, records: &[(Position, Raw<'_>)]) -> Result<(), Error> {
+        let read = records.iter().map(|(position, raw)| {
             let position = *position;
-            let scanned = scan(line).map_err(|why| Error::NoEvent { position, why })?;
+            let scanned = raw.clone().scan().map_err(|why| Error::NoEvent { position, why })?;
             let leaf = self.leaf(position, &scanned)?;
             Ok((position, leaf, Read::new(&mut self.decoder, &scanned)))
         });

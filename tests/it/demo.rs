@@ -10,7 +10,7 @@ use bizrq::{
     },
     event_log::{
         EventLog, Reader,
-        codec::{Decoded, Decoder, scan},
+        codec::{Decoded, Decoder},
         file::{self, FileLog},
         memory::MemoryLog,
     },
@@ -48,8 +48,8 @@ async fn fold(log: &impl EventLog, mut each: impl FnMut(&Ledger, &Event<'_>, boo
     let (mut ledger, mut decoder) = (Ledger::default(), Decoder::default());
     let mut reader = log.read(1).unwrap();
     while let Some(records) = reader.next().await.unwrap() {
-        for (position, line) in records.iter() {
-            let scanned = scan(line).unwrap();
+        for (position, raw) in records.iter() {
+            let scanned = raw.scan().unwrap();
             let Decoded::Event(event) = decoder.decode(&scanned).unwrap() else { panic!() };
             each(&ledger, &event, false);
             let applied = ledger.apply(position, scanned.leaf.unwrap(), &event).unwrap();

@@ -8,7 +8,7 @@ mod truncation;
 mod writers;
 
 use bizrq::{
-    domain::event::Position,
+    domain::{event::Position, merkle::Frontier},
     event_log::{
         Appended, EventLog, Head, NewEvent,
         bulk::{self, Batch, Source, Summary},
@@ -40,20 +40,31 @@ fn append(log: &FileLog, events: Vec<NewEvent>) -> Appended {
     block_on(log.append(events)).unwrap()
 }
 
+/// Where a log ends, with its tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct End {
+    head: Head,
+    tree: Frontier,
+}
+
+fn end(log: &FileLog) -> End {
+    block_on(async { End { head: log.head().await.unwrap(), tree: log.tree().await.unwrap() } })
+}
+
 fn head(log: &FileLog) -> Head {
-    block_on(log.head()).unwrap()
+    end(log).head
 }
 
 /// A closed log of `events` events; every tenth is a decision.
-fn closed_log(dir: &Path, events: u64) -> Head {
+fn closed_log(dir: &Path, events: u64) -> End {
     let log = open(dir).unwrap();
     for batch in (1..=events).collect::<Vec<_>>().chunks(100) {
         let event = |n: &u64| if n.is_multiple_of(10) { decision(*n) } else { fact(*n) };
         append(&log, batch.iter().map(event).collect());
     }
-    let head = head(&log);
+    let end = end(&log);
     log.close().unwrap();
-    head
+    end
 }
 
 /// The folder as a writer that was killed just now leaves it.

@@ -11,3 +11,4 @@ pub(crate) mod proxy;
 pub(crate) mod server;
 
 mod harness;
+mod log;

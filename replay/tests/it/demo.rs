@@ -27,7 +27,7 @@ fn played() -> (TestLog, String) {
         let bar = Progress::items("simulating", None);
         let options = demo::Options { seed: 3, pods: 300 };
         demo::play(&log, options, |done| bar.at(done)).await.unwrap();
-        let root = log.head().await.unwrap().root();
+        let root = log.tree().await.unwrap().root();
         log.close().unwrap();
         root
     });

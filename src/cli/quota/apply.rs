@@ -102,12 +102,12 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         let generation = generation(o).saturating_add(i64::from(changed));
         Row { group: &o.name, generation, changed }
     });
-    let head = log.head()?;
+    let tree = log.tree()?;
     let report = Report {
         groups: rows.collect(),
         appended: events.len(),
-        position: head.position,
-        root: head.root().to_string(),
+        position: tree.position(),
+        root: tree.root().to_string(),
     };
     report.print(out, args.output)?;
     Ok(Answer::Yes)

@@ -45,7 +45,7 @@ impl Batch {
         let spare = std::mem::take(&mut self.text).into_bytes();
         (self.first, self.bytes) = (records.first(), records.bytes());
         self.lines.clear();
-        let (bytes_of_lines, ends) = records.into_parts();
+        let (bytes_of_lines, ends) = records.into_lines();
         match String::from_utf8(bytes_of_lines) {
             Ok(text) => self.text = text,
             Err(error) => {

@@ -17,7 +17,7 @@ use crate::domain::{
     event::Position,
     merkle::{Hash, LeafHasher},
 };
-use crate::event_log::{AppendError, Appended, Head, NewEvent};
+use crate::event_log::{AppendError, Appended, NewEvent, chain::Tip};
 use std::{
     fs::File,
     io::{self, Write},
@@ -50,15 +50,15 @@ pub(super) struct Committer {
     last_root: Position,
     /// Lines for `roots` that wait until their records are durable.
     due: Vec<(Position, Hash)>,
-    /// The head at the newest of `due`.
-    due_head: Option<Head>,
-    head: Head,
+    /// The tip at the newest of `due`.
+    due_tip: Option<Tip>,
+    tip: Tip,
     hasher: LeafHasher,
     /// Lines that are not yet written.
     buffer: Vec<u8>,
     /// Why nothing is written any more.
     failed: Option<String>,
-    publish: watch::Sender<Head>,
+    publish: watch::Sender<Tip>,
     /// Held until the thread ends.
     _lock: File,
 }
@@ -70,7 +70,7 @@ impl Committer {
         options: Options,
         recovered: Recovered,
         lock: File,
-        publish: watch::Sender<Head>,
+        publish: watch::Sender<Tip>,
     ) -> io::Result<Self> {
         let path = dir.join(segments::name(recovered.segment));
         let segment = File::options().append(true).open(path)?;
@@ -91,8 +91,8 @@ impl Committer {
             roots,
             last_root: recovered.roots.last_position(),
             due: recovered.due,
-            due_head: None,
-            head: recovered.head,
+            due_tip: None,
+            tip: recovered.tip,
             hasher: LeafHasher::default(),
             buffer: Vec::new(),
             failed: None,
@@ -140,7 +140,7 @@ impl Committer {
         }
         if self.failed.is_none() {
             // Before the answers: who has one must find its record below the head.
-            self.publish.send_replace(self.head.clone());
+            self.publish.send_replace(self.tip.clone());
         }
         // A failure on the way: what was staged is perhaps written, and a conflict may be with that.
         let failed_now = self.failed.clone().filter(|_| !closed_before);
@@ -159,11 +159,11 @@ impl Committer {
         if let Some(why) = &self.failed {
             return Err(AppendError::Closed { why: why.clone() });
         }
-        let last_decision = self.head.last_decision;
+        let last_decision = self.tip.last_decision;
         if let Some(expected) = expected.filter(|expected| *expected != last_decision) {
             return Err(AppendError::Conflict { expected, last_decision });
         }
-        let first = self.head.position.saturating_add(1);
+        let first = self.tip.position().saturating_add(1);
         for event in events {
             if let Err(error) = self.roll() {
                 self.failed = Some(error.to_string());
@@ -171,20 +171,19 @@ impl Committer {
             }
             self.stage_event(event);
         }
-        Ok(Appended { first, last: self.head.position })
+        Ok(Appended { first, last: self.tip.position() })
     }
 
     fn stage_event(&mut self, event: &NewEvent) {
-        let position = self.head.position.saturating_add(1);
+        let position = self.tip.position().saturating_add(1);
         let leaf = event.write_line(position, &mut self.hasher, &mut self.buffer);
-        self.head.frontier.append(leaf);
-        self.head.position = position;
+        self.tip.tree.append(leaf);
         if event.is_decision() {
-            self.head.last_decision = position;
+            self.tip.last_decision = position;
         }
         if position.is_multiple_of(ROOT_EVERY) {
-            self.due.push((position, self.head.root()));
-            self.due_head = Some(self.head.clone());
+            self.due.push((position, self.tip.tree.root()));
+            self.due_tip = Some(self.tip.clone());
         }
     }
 
@@ -195,7 +194,7 @@ impl Committer {
             return Ok(());
         }
         self.flush()?;
-        self.segment = create_segment(&self.dir, self.head.position.saturating_add(1))?;
+        self.segment = create_segment(&self.dir, self.tip.position().saturating_add(1))?;
         self.segment_bytes = 0;
         Ok(())
     }
@@ -223,15 +222,15 @@ impl Committer {
             self.last_root = position;
         }
         self.roots.write_all(lines.as_bytes())?;
-        self.due_head.take().map_or(Ok(()), |head| roots::write_head(&self.dir, &head))
+        self.due_tip.take().map_or(Ok(()), |tip| roots::write_tip(&self.dir, &tip))
     }
 
     /// Stores root and head as they are now.
     fn checkpoint(&mut self) -> io::Result<()> {
-        if self.head.position > self.last_root {
-            self.due.push((self.head.position, self.head.root()));
+        if self.tip.position() > self.last_root {
+            self.due.push((self.tip.position(), self.tip.tree.root()));
         }
-        self.due_head = Some(self.head.clone());
+        self.due_tip = Some(self.tip.clone());
         self.write_roots()
     }
 
@@ -274,7 +273,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lock = create_segment(dir.path(), 1).unwrap();
         let recovered = recover(dir.path()).unwrap();
-        let publish = watch::Sender::new(recovered.head.clone());
+        let publish = watch::Sender::new(recovered.tip.clone());
         let mut committer =
             Committer::resume(dir.path(), Options::default(), recovered, lock, publish).unwrap();
         // It takes every byte and cannot be synchronised.
@@ -287,7 +286,7 @@ mod tests {
                 AppendError::Closed { .. } => assert!(!unclear),
                 other => panic!("{other}"),
             }
-            assert_eq!(committer.publish.borrow().position, 0, "readers are told nothing");
+            assert_eq!(committer.publish.borrow().position(), 0, "readers are told nothing");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::segments::SegmentReader;
 use crate::domain::event::Position;
-use crate::event_log::{Head, ReadError, Reader, Records};
+use crate::event_log::{ReadError, Reader, Records, chain::Tip};
 use std::{io, path::Path, path::PathBuf, time::Duration};
 use tokio::sync::watch;
 
@@ -19,22 +19,22 @@ pub struct FileReader {
     /// Position of the next record, to begin again after a cancelled read.
     next: Position,
     /// In the writer's process: nothing is given before it is acknowledged.
-    acknowledged: Option<watch::Receiver<Head>>,
+    acknowledged: Option<watch::Receiver<Tip>>,
 }
 
 impl FileReader {
     pub(super) fn open(
         dir: &Path,
         from: Position,
-        acknowledged: Option<watch::Receiver<Head>>,
+        acknowledged: Option<watch::Receiver<Tip>>,
     ) -> Result<Self, ReadError> {
         let segments = Some(SegmentReader::open(dir, from)?);
         Ok(Self { dir: dir.to_owned(), segments, next: from.max(1), acknowledged })
     }
 
     async fn wait(&mut self) {
-        if let Some(head) = &mut self.acknowledged
-            && head.changed().await.is_ok()
+        if let Some(tip) = &mut self.acknowledged
+            && tip.changed().await.is_ok()
         {
             return;
         }
@@ -46,7 +46,7 @@ impl FileReader {
 impl Reader for FileReader {
     async fn next(&mut self) -> Result<Option<Records>, ReadError> {
         let limit =
-            self.acknowledged.as_mut().map_or(Position::MAX, |h| h.borrow_and_update().position);
+            self.acknowledged.as_mut().map_or(Position::MAX, |h| h.borrow_and_update().position());
         let segments = match self.segments.take() {
             Some(segments) => segments,
             None => SegmentReader::open(&self.dir, self.next)?,

@@ -6,14 +6,12 @@ use super::{
     roots::{self, ROOT_EVERY, Roots},
     segments::{self, SegmentReader},
 };
-use crate::domain::{
-    event::{Data, Position},
-    merkle::{Frontier, Hash},
-};
+use crate::domain::{event::Position, merkle::Hash};
 use crate::event_log::{
-    Head, LineError, ReadError,
-    chain::Chain,
-    codec::{Decoded, Scanned, decode, scan},
+    LineError, ReadError,
+    chain::{Chain, Tip, continued},
+    codec::Scanned,
+    records::Raw,
 };
 use std::path::{Path, PathBuf};
 
@@ -31,7 +29,7 @@ pub struct Torn {
 /// What is known of a log after it was read to its end.
 #[derive(Debug)]
 pub(super) struct Recovered {
-    pub(super) head: Head,
+    pub(super) tip: Tip,
     /// First position of the last segment.
     pub(super) segment: Position,
     pub(super) torn: Option<Torn>,
@@ -45,17 +43,17 @@ pub(super) struct Recovered {
 /// Reads the log in `dir` to its end.
 pub(super) fn recover(dir: &Path) -> Result<Recovered, OpenError> {
     let roots = Roots::read(dir)?;
-    let stored = roots::read_head(dir)
-        .filter(|head| head.position > 0 && roots.get(head.position) == Some(head.root()));
+    let stored = roots::read_tip(dir)
+        .filter(|tip| tip.position() > 0 && roots.get(tip.position()) == Some(tip.tree.root()));
     let from_the_first = stored.is_none();
     let start = stored.map_or_else(|| base(dir), Ok)?;
-    let mut reader = SegmentReader::open(dir, start.position.saturating_add(1))?;
-    let mut chain = Chain::resume(start.frontier);
-    let mut last_decision = start.last_decision;
+    let (began, mut last_decision) = (start.position(), start.last_decision);
+    let mut reader = SegmentReader::open(dir, began.saturating_add(1))?;
+    let mut chain = Chain::resume(start.tree);
     let mut due = Vec::new();
     while let Some(records) = reader.next(Position::MAX)? {
-        for (position, line) in records.iter() {
-            let scanned = push(&mut chain, line).map_err(|why| {
+        for (position, raw) in records.iter() {
+            let scanned = push(&mut chain, raw).map_err(|why| {
                 let (path, line) = reader.place(position);
                 ReadError::Line { path, line, position, why }
             })?;
@@ -67,7 +65,7 @@ pub(super) fn recover(dir: &Path) -> Result<Recovered, OpenError> {
         reader.recycle(records.into_bytes());
     }
     let (found, recorded) = (reader.next_position().saturating_sub(1), roots.last_position());
-    if found < recorded.max(start.position) {
+    if found < recorded.max(began) {
         return Err(OpenError::Truncated { path: dir.to_owned(), recorded, found });
     }
     let torn = (reader.torn_bytes() > 0).then(|| Torn {
@@ -75,13 +73,12 @@ pub(super) fn recover(dir: &Path) -> Result<Recovered, OpenError> {
         position: reader.next_position(),
         bytes: reader.torn_bytes(),
     });
-    let frontier = chain.tree().clone();
-    let head = Head { position: frontier.position(), last_decision, frontier };
-    Ok(Recovered { head, segment: reader.segment(), torn, from_the_first, roots, due })
+    let tip = Tip { last_decision, tree: chain.tree().clone() };
+    Ok(Recovered { tip, segment: reader.segment(), torn, from_the_first, roots, due })
 }
 
-fn push<'a>(chain: &mut Chain, line: &'a [u8]) -> Result<Scanned<'a>, LineError> {
-    let scanned = scan(line)?;
+fn push<'a>(chain: &mut Chain, raw: Raw<'a>) -> Result<Scanned<'a>, LineError> {
+    let scanned = raw.scan()?;
     chain.push(&scanned)?;
     Ok(scanned)
 }
@@ -107,24 +104,15 @@ fn check_root(
 }
 
 /// What a log begins with: nothing, or the log that its first record continues.
-pub(in crate::event_log) fn base(dir: &Path) -> Result<Head, OpenError> {
+pub(in crate::event_log) fn base(dir: &Path) -> Result<Tip, OpenError> {
     let first = segments::list(dir)?.first().copied().unwrap_or(1);
     let Some(position) = first.checked_sub(1).filter(|base| *base > 0) else {
-        return Ok(Head::default());
+        return Ok(Tip::default());
     };
     let records = SegmentReader::open(dir, first)?.next(first)?;
-    let tree = records.as_ref().and_then(|r| r.iter().next()).and_then(|(_, line)| opened(line));
-    let frontier = tree.filter(|tree| tree.position() == position);
-    let frontier = frontier.ok_or_else(|| OpenError::NoBase { path: dir.to_owned(), first })?;
-    Ok(Head { position, last_decision: 0, frontier })
-}
-
-/// The tree that a `log.opened` continues, if its root and frontier agree.
-fn opened(line: &[u8]) -> Option<Frontier> {
-    let scanned = scan(line).ok()?;
-    let Decoded::Event(event) = decode(&scanned).ok()? else { return None };
-    let Data::LogOpened(opened) = event.data else { return None };
-    let hashes = opened.frontier.iter().map(|hash| hash.parse().ok()).collect::<Option<_>>()?;
-    let tree = Frontier::resume(opened.base, hashes).ok()?;
-    (tree.root().to_string() == *opened.root).then_some(tree)
+    let first_record = records.as_ref().and_then(|r| r.iter().next());
+    let tree = first_record.and_then(|(_, raw)| continued(&raw.scan().ok()?));
+    let tree = tree.filter(|tree| tree.position() == position);
+    let tree = tree.ok_or_else(|| OpenError::NoBase { path: dir.to_owned(), first })?;
+    Ok(Tip { last_decision: 0, tree })
 }

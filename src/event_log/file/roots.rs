@@ -5,12 +5,8 @@
 //! match shows which records were changed. `frontier` is only believed if `roots` has its root.
 
 use super::OpenError;
-use crate::domain::{
-    event::Position,
-    merkle::{Frontier, Hash},
-};
-use crate::event_log::Head;
-use serde::{Deserialize, Serialize};
+use crate::domain::{event::Position, merkle::Hash};
+use crate::event_log::chain::Tip;
 use std::{
     fs,
     io::{self, ErrorKind},
@@ -30,14 +26,6 @@ pub struct Roots {
     entries: Vec<(Position, Hash)>,
     /// Bytes of the whole lines; what follows is half a line of a writer that was killed.
     pub(super) good_bytes: u64,
-}
-
-/// The stored form of a head.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StoredHead {
-    last_decision: Position,
-    tree: Frontier,
 }
 
 impl Roots {
@@ -94,19 +82,17 @@ fn parse(line: &[u8]) -> Option<(Position, Hash)> {
     Some((position.parse().ok()?, root.parse().ok()?))
 }
 
-/// Reads the head that was stored with the newest line of `roots`; whatever is absent or malformed is
+/// Reads the tip that was stored with the newest line of `roots`; whatever is absent or malformed is
 /// `None`, because it can be computed.
-pub(super) fn read_head(dir: &Path) -> Option<Head> {
+pub(super) fn read_tip(dir: &Path) -> Option<Tip> {
     let bytes = fs::read(dir.join(FRONTIER_FILE)).ok()?;
-    let StoredHead { last_decision, tree } = serde_json::from_slice(&bytes).ok()?;
-    let position = tree.position();
-    (last_decision <= position).then_some(Head { position, last_decision, frontier: tree })
+    let tip: Tip = serde_json::from_slice(&bytes).ok()?;
+    (tip.last_decision <= tip.position()).then_some(tip)
 }
 
-/// Stores a head: all or nothing, by renaming.
-pub(super) fn write_head(dir: &Path, head: &Head) -> io::Result<()> {
-    let stored = StoredHead { last_decision: head.last_decision, tree: head.frontier.clone() };
+/// Stores a tip: all or nothing, by renaming.
+pub(super) fn write_tip(dir: &Path, tip: &Tip) -> io::Result<()> {
     let new = dir.join(format!("{FRONTIER_FILE}.new"));
-    fs::write(&new, serde_json::to_vec(&stored)?)?;
+    fs::write(&new, serde_json::to_vec(tip)?)?;
     fs::rename(new, dir.join(FRONTIER_FILE))
 }

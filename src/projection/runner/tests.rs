@@ -71,7 +71,7 @@ fn of_type(type_name: &str) -> NewEvent {
         r#"{{"specversion":"1.0","id":"{:032x}","type":"{type_name}","source":"/clusters/east","subject":"x","time":"2026-11-29T16:00:00.000Z","recordedat":"2026-11-29T16:00:00.000Z","data":{{}}}}"#,
         7
     );
-    NewEvent::copied(&scan(line.as_bytes()).unwrap()).unwrap()
+    NewEvent::copied(&crate::event_log::codec::scan(line.as_bytes()).unwrap()).unwrap()
 }
 
 async fn log_of(events: u64) -> MemoryLog {
@@ -97,7 +97,7 @@ async fn what_was_committed_is_borne_out_by_the_log_after_a_restart() {
     let log = log_of(1000).await;
     let (first, store) = folded(&log, MemoryStore::default()).await;
     assert_eq!((first.position, first.committed, first.store), (1000, 1000, Found::Nothing));
-    assert_eq!(store.mark().unwrap().unwrap().root(), log.head().await.unwrap().root());
+    assert_eq!(store.mark().unwrap().unwrap().root(), log.tree().await.unwrap().root());
     log.append((1001..=1500).map(start).collect()).await.unwrap();
     let (second, again) = folded(&log, store).await;
     assert_eq!((second.position, second.committed, second.store), (1500, 1500, Found::Confirmed));

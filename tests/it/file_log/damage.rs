@@ -1,6 +1,6 @@
 //! Folders that are not what they should be: lies, holes, strangers. Errors name the file and the remedy.
 
-use super::{append, closed_log, head, open, prove, scratch, segments};
+use super::{End, append, closed_log, end, head, open, prove, scratch, segments};
 use bizrq::{
     domain::{
         event::{Data, Event, EventId, LogOpened},
@@ -8,7 +8,7 @@ use bizrq::{
         time::ORIGIN,
     },
     event_log::{
-        Head, NewEvent, ReadError,
+        NewEvent, ReadError,
         codec::scan,
         conformance::fact,
         file::{FileLog, OpenError},
@@ -76,13 +76,13 @@ fn what_follows_from_the_segments_is_made_anew() {
     let lies = fs::read(another.path().join("frontier")).unwrap();
     for lie in [&b"{}"[..], b"", &lies, &frontier[..frontier.len() / 2]] {
         fs::write(dir.path().join("frontier"), lie).unwrap();
-        assert_eq!(head(&open(dir.path()).unwrap()), before);
+        assert_eq!(end(&open(dir.path()).unwrap()), before);
         assert_eq!(fs::read(dir.path().join("frontier")).unwrap(), frontier);
     }
     for file in ["roots", "frontier"] {
         fs::remove_file(dir.path().join(file)).unwrap();
-        assert_eq!(head(&FileLog::open_read(dir.path()).unwrap()), before);
-        assert_eq!(head(&open(dir.path()).unwrap()), before);
+        assert_eq!(end(&FileLog::open_read(dir.path()).unwrap()), before);
+        assert_eq!(end(&open(dir.path()).unwrap()), before);
         assert_eq!(fs::read_to_string(dir.path().join("roots")).unwrap(), roots);
     }
     let torn = format!("{roots}2500 abc");
@@ -145,11 +145,11 @@ fn a_segment_that_is_missing_is_named_by_its_positions() {
 }
 
 /// What a roll-over leaves: the first record says which tree it continues.
-fn continued_log(dir: &Path, base: &Head, root: String) {
+fn continued_log(dir: &Path, base: &End, root: String) {
     let opened = LogOpened {
-        base: base.position,
+        base: base.head.position,
         root: root.into(),
-        frontier: base.frontier.hashes().iter().map(|hash| hash.to_string().into()).collect(),
+        frontier: base.tree.hashes().iter().map(|hash| hash.to_string().into()).collect(),
         previous: "before".into(),
     };
     let event = Event {
@@ -160,7 +160,7 @@ fn continued_log(dir: &Path, base: &Head, root: String) {
         recorded_at: ORIGIN,
         data: Data::LogOpened(opened),
     };
-    let (first, mut line) = (base.position + 1, Vec::new());
+    let (first, mut line) = (base.head.position + 1, Vec::new());
     NewEvent::new(&event).unwrap().write_line(first, &mut LeafHasher::default(), &mut line);
     fs::write(dir.join(format!("{first:020}.jsonl")), line).unwrap();
 }
@@ -169,7 +169,7 @@ fn continued_log(dir: &Path, base: &Head, root: String) {
 fn a_continued_log_goes_on_with_positions_and_tree_of_the_log_before() {
     let (before, after) = (scratch(), scratch());
     let base = closed_log(before.path(), 1000);
-    continued_log(after.path(), &base, base.root().to_string());
+    continued_log(after.path(), &base, base.tree.root().to_string());
     for n in 1002..=1003 {
         let log = open(after.path()).unwrap();
         assert_eq!(head(&log).last_decision, 1001);
@@ -180,7 +180,7 @@ fn a_continued_log_goes_on_with_positions_and_tree_of_the_log_before() {
     let tree = summary.tree.unwrap();
     assert_eq!(tree.position(), 1003);
     // The tree holds the first thousand leaves, too.
-    let mut whole = base.frontier.clone();
+    let mut whole = base.tree.clone();
     let text = fs::read_to_string(&segments(after.path())[0]).unwrap();
     for line in text.lines() {
         whole.append(scan(line.as_bytes()).unwrap().leaf.unwrap());

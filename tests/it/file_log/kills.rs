@@ -1,8 +1,8 @@
 //! A child appends, a parent notes what it was told, and SIGKILL comes at any moment: while opening, writing,
 //! rolling over, storing roots. Loss of power is another matter and not tested here.
 
-use super::{child, head, open, prove};
-use bizrq::event_log::{EventLog, Reader, codec::scan};
+use super::{child, end, head, open, prove};
+use bizrq::event_log::{EventLog, Reader};
 use std::{
     collections::{
         BTreeMap,
@@ -38,7 +38,7 @@ fn what_was_acknowledged_survives_every_kill_and_nothing_half_written_is_there()
     }
     let (summary, numbers) = prove(dir.path()).unwrap();
     assert_eq!(numbers, log.into_values().collect::<Vec<_>>());
-    assert_eq!(summary.tree.unwrap().root(), head(&open(dir.path()).unwrap()).root());
+    assert_eq!(summary.tree.unwrap().root(), end(&open(dir.path()).unwrap()).tree.root());
     println!("{KILLS} kills, {acknowledged} acknowledged, {} found, {torn} torn", numbers.len());
     assert!(acknowledged > 500, "too few acknowledgements to have tested anything: {acknowledged}");
 }
@@ -73,8 +73,8 @@ fn read_new(dir: &Path, log: &mut BTreeMap<u64, u64>) -> bool {
     super::block_on(async {
         let mut reader = opened.read(log.len() as u64 + 1).unwrap();
         while let Some(records) = reader.next().await.unwrap() {
-            for (position, line) in records.iter() {
-                let id = scan(line).unwrap().id.to_string();
+            for (position, raw) in records.iter() {
+                let id = raw.scan().unwrap().id.to_string();
                 assert_eq!(log.insert(position, u64::from_str_radix(&id, 16).unwrap()), None);
             }
         }

@@ -1,6 +1,6 @@
 //! A file that ends anywhere: what a kill in the middle of a write leaves, and what a lost tail looks like.
 
-use super::{append, closed_log, copy_as_killed, head, open, prove, scratch, segments};
+use super::{append, closed_log, copy_as_killed, end, head, open, prove, scratch, segments};
 use bizrq::event_log::{EventLog, Reader, conformance::fact, file::OpenError};
 use std::{fs, io::Write, path::Path};
 
@@ -57,7 +57,7 @@ fn acknowledged_records_that_are_gone_are_missed_until_a_person_accepts_the_loss
     let log = open(dir.path()).unwrap();
     assert_eq!(head(&log).position, 1499);
     append(&log, vec![bizrq::event_log::conformance::decision(1500)]);
-    assert_eq!(head(&log), before, "the same record again is the same log again");
+    assert_eq!(end(&log), before, "the same record again is the same log again");
 }
 
 #[test]

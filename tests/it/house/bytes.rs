@@ -6,6 +6,7 @@ use super::source::{place, sources, starts};
 const JSON: &[(&str, &str)] = &[
     ("src/event_log/codec", "the lines of a log"),
     ("src/event_log/schema.rs", "describes the lines of a log"),
+    ("src/event_log/jetstream/append.rs", "what the server answers to an append"),
     ("src/event_log/file/roots.rs", "its own side file, which is rebuilt when it is lost"),
     ("src/demo", "the content of a decision as bytes, to be hashed into its id"),
     ("src/import/importer.rs", "a row's content as bytes, to be hashed into an id"),
@@ -19,6 +20,13 @@ const CLOCKS: &[(&str, &str, &str)] = &[
     ("src/clock.rs", "Utc", "the one place that asks what time it is"),
     ("src/decider/committer.rs", "Instant", "who waited too long, and how long an append took"),
     ("src/projection/runner.rs", "Instant", "how long a batch has waited; never in a row"),
+    ("src/event_log/jetstream/append.rs", "Instant", "deadlines"),
+    (
+        "src/event_log/jetstream/reader.rs",
+        "Instant",
+        "deadlines, and how long a consumer was silent",
+    ),
+    ("src/event_log/jetstream/state.rs", "Instant", "how long a new leader may lag"),
 ];
 
 #[test]

@@ -1,0 +1,248 @@
+//! The log as a stream of NATS JetStream: any number of processes append to it and read it; the server keeps it.
+//!
+//! ```text
+//!  append ──▶ bizrq.v1.fact.<cluster> ┐                          position = base + sequence in the stream
+//!         ──▶ bizrq.v1.note.<cluster> ├─▶ stream BIZRQ ─▶ ordered consumer from a position of our own ─▶ reader
+//!  decide ──▶ bizrq.v1.decision       ┘   expected last sequence of the subject = the last decision
+//! ```
+//!
+//! A stream that could lose a record (deletes, purges, limits that discard, memory) is never opened. Nothing newer
+//! than server 2.9 is relied on; the server's memory of message ids is an optimisation, never a promise. Words of
+//! NATS (stream, subject, consumer) stay in here.
+
+mod append;
+mod connect;
+mod reader;
+mod state;
+mod stream;
+
+use super::{
+    AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader as _,
+    chain::{Chain, continued},
+};
+use crate::domain::{event::Position, merkle::Frontier};
+use append::Appender;
+pub use connect::{Credentials, Options, Secret, Tls};
+pub use reader::JetStreamReader;
+use state::Shared;
+use std::{fmt, sync::Arc};
+pub use stream::Difference;
+
+/// A log on a NATS server. Clones are the same log, by the same connection.
+#[derive(Clone)]
+pub struct JetStreamLog {
+    shared: Arc<Shared>,
+    /// `None` for one that was opened for reading.
+    appender: Option<Arc<Appender>>,
+}
+
+/// Why a log on NATS cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address is none.
+    #[error("{location}: {why}")]
+    Address {
+        /// What was given, without what must not be shown.
+        location: String,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
+    /// A file of credentials or certificates cannot be used.
+    #[error("{}: {why}", path.display())]
+    Credentials {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
+    /// No server answers, or none lets us in.
+    #[error("{log}: {why}; is the server running, and are address and credentials right?")]
+    Connect {
+        /// Where.
+        log: String,
+        /// What the client says.
+        why: String,
+    },
+    /// There is no such stream.
+    #[error("{log}: there is no such stream; the first command that appends makes it")]
+    Absent {
+        /// Server and stream.
+        log: String,
+    },
+    /// The stream cannot be made.
+    #[error("{log}: the stream cannot be made: {why}")]
+    Create {
+        /// Server and stream.
+        log: String,
+        /// What the server says.
+        why: String,
+    },
+    /// The stream could lose or change records.
+    #[error("{log} is no safe place for a log: {}", stream::list(differences))]
+    Unsafe {
+        /// Server and stream.
+        log: String,
+        /// What is not as it must be.
+        differences: Vec<Difference>,
+    },
+    /// It is not as it was, or cannot be asked.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+}
+
+/// Why a stream cannot be read, or is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StreamError {
+    /// The server does not answer.
+    #[error("{log}: the server does not answer ({why})")]
+    Away {
+        /// Server and stream.
+        log: String,
+        /// What happened.
+        why: String,
+    },
+    /// The stream is gone.
+    #[error("{log}: the stream is gone; restore it from a backup")]
+    Gone {
+        /// Server and stream.
+        log: String,
+    },
+    /// Records are missing: deleted, purged, or in the log before.
+    #[error(
+        "{log}: the records {from} to {to} are missing; restore the stream from a backup, or read them in the log that it continues"
+    )]
+    Missing {
+        /// Server and stream.
+        log: String,
+        /// First that is missing.
+        from: Position,
+        /// Last that is missing.
+        to: Position,
+    },
+    /// The end is gone.
+    #[error(
+        "{log}: the log ends at position {found}, but it had reached {known}: records were lost, or the stream was restored from an older backup"
+    )]
+    Truncated {
+        /// Server and stream.
+        log: String,
+        /// Last position that was seen.
+        known: Position,
+        /// Last position now.
+        found: Position,
+    },
+    /// A record that was read is another one now.
+    #[error(
+        "{log}: the record at position {position} is not the one that was read before: the stream was replaced"
+    )]
+    Changed {
+        /// Server and stream.
+        log: String,
+        /// The record.
+        position: Position,
+    },
+    /// A message cannot be placed.
+    #[error("{log}: {why}")]
+    Malformed {
+        /// Server and stream.
+        log: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl JetStreamLog {
+    /// Opens the log for appending and reading: makes the stream if it is missing, else sees that it is safe.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open(options: Options) -> Result<Self, OpenError> {
+        let shared = Arc::new(Shared::connect(options).await?);
+        stream::create_or_check(&shared).await?;
+        shared.base().await?;
+        let appender = Some(Arc::new(Appender::new(Arc::clone(&shared))));
+        Ok(Self { shared, appender })
+    }
+
+    /// Opens the log for reading; nothing is made or changed.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open_read(options: Options) -> Result<Self, OpenError> {
+        let shared = Arc::new(Shared::connect(options).await?);
+        stream::check(&shared).await?;
+        shared.base().await?;
+        Ok(Self { shared, appender: None })
+    }
+
+    /// The connection, for requests between replicas.
+    #[must_use]
+    pub fn client(&self) -> async_nats::Client {
+        self.shared.client.clone()
+    }
+
+    /// Bytes that an event's attributes and data may have together: what the server takes, less what we add.
+    #[must_use]
+    pub fn max_event_bytes(&self) -> usize {
+        append::max_event_bytes(&self.shared)
+    }
+
+    /// Position of the last record before the stream's first.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub async fn base(&self) -> Result<Position, StreamError> {
+        self.shared.base().await
+    }
+}
+
+impl EventLog for JetStreamLog {
+    type Reader = JetStreamReader;
+
+    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
+        self.appender.as_ref().ok_or(AppendError::ReadOnly)?.append(None, &events).await
+    }
+
+    async fn decide(
+        &self,
+        expected: Position,
+        decision: NewEvent,
+    ) -> Result<Appended, AppendError> {
+        if !decision.is_decision() {
+            return Err(AppendError::NotADecision { id: decision.id().to_owned() });
+        }
+        let appender = self.appender.as_ref().ok_or(AppendError::ReadOnly)?;
+        appender.append(Some(expected), &[decision]).await
+    }
+
+    async fn head(&self) -> Result<Head, ReadError> {
+        Ok(self.shared.head().await?)
+    }
+
+    /// Reads every record: a stream keeps no tree.
+    async fn tree(&self) -> Result<Frontier, ReadError> {
+        let first = self.shared.base().await?.saturating_add(1);
+        let (mut reader, mut chain) = (self.read(first)?, Chain::default());
+        while let Some(records) = reader.next().await? {
+            for (position, raw) in records.iter() {
+                let Ok(scanned) = raw.scan() else { continue };
+                if position == first && first > 1 {
+                    let tree = continued(&scanned).filter(|tree| tree.position() == first - 1);
+                    chain = Chain::resume(tree.ok_or_else(|| self.shared.no_base(first))?);
+                }
+                chain.add(&scanned);
+            }
+        }
+        Ok(chain.tree().clone())
+    }
+
+    fn read(&self, from: Position) -> Result<JetStreamReader, ReadError> {
+        Ok(JetStreamReader::new(Arc::clone(&self.shared), from))
+    }
+}
+
+impl fmt::Debug for JetStreamLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JetStreamLog").field("log", &self.shared.name).finish_non_exhaustive()
+    }
+}

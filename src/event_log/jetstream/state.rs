@@ -1,0 +1,247 @@
+//! What all parts of an open log share: the connection, what is known of the stream, and the questions to the server.
+
+use super::{
+    OpenError, StreamError,
+    connect::{Options, reason},
+};
+use crate::{
+    domain::event::Position,
+    event_log::{
+        Head,
+        chain::continued,
+        codec::message::{self, ATTRIBUTES},
+        records::Records,
+    },
+};
+use async_nats::{
+    HeaderMap,
+    jetstream::{
+        self, ErrorCode,
+        context::RequestErrorKind,
+        message::StreamMessage,
+        stream::{Info, RawMessageErrorKind, Stream},
+    },
+};
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    time::Duration,
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+/// The subject of all decisions of all trees: one subject, one order.
+pub(super) const DECISIONS: &str = "bizrq.v1.decision";
+/// Facts, by cluster.
+pub(super) const FACTS: &str = "bizrq.v1.fact";
+/// Notes, by cluster.
+pub(super) const NOTES: &str = "bizrq.v1.note";
+
+/// An open log.
+pub(super) struct Shared {
+    pub(super) options: Options,
+    /// Server and stream, for people.
+    pub(super) name: String,
+    pub(super) client: async_nats::Client,
+    pub(super) jetstream: jetstream::Context,
+    /// Position of the last record before the stream's first; final once the stream has a record.
+    base: AtomicU64,
+    base_is_final: AtomicBool,
+    /// The last position that was seen, by whatever way: the log never ends before it again.
+    known: AtomicU64,
+    /// What the server last complained about.
+    trouble: watch::Receiver<Option<String>>,
+}
+
+/// How long a stream may say that it ends before what is known: a member of a cluster that has just become the leader
+/// may still be applying what the one before acknowledged.
+const SETTLING: Duration = Duration::from_secs(5);
+
+impl Shared {
+    pub(super) async fn connect(options: Options) -> Result<Self, OpenError> {
+        let (client, trouble) = options.connect().await?;
+        let jetstream =
+            jetstream::ContextBuilder::new().timeout(options.deadline).build(client.clone());
+        let name = format!("{} ({})", options.location, options.stream);
+        let (base, base_is_final, known) = Default::default();
+        Ok(Self { options, name, client, jetstream, base, base_is_final, known, trouble })
+    }
+
+    /// A handle for questions; none is asked for it.
+    pub(super) async fn stream(&self) -> Result<Stream<()>, StreamError> {
+        let got = self.jetstream.get_stream_no_info(&self.options.stream).await;
+        got.map_err(|error| self.away(&error))
+    }
+
+    /// What the server says of the stream.
+    pub(super) async fn info(&self) -> Result<Info, StreamError> {
+        let subject = format!("STREAM.INFO.{}", self.options.stream);
+        let answer = self.jetstream.request(subject, &()).await;
+        match answer {
+            Ok(jetstream::response::Response::Ok(info)) => Ok(info),
+            Ok(jetstream::response::Response::Err { error })
+                if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+            {
+                Err(StreamError::Gone { log: self.name.clone() })
+            }
+            Ok(jetstream::response::Response::Err { error }) => Err(self.away(&error)),
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
+                Err(self.away_because("JetStream is not enabled there, or has no leader"))
+            }
+            Err(error) => Err(self.away(&error)),
+        }
+    }
+
+    /// The stream's end, once it is not before what is known; every record up to it is there.
+    pub(super) async fn end(&self) -> Result<Position, StreamError> {
+        let begun = Instant::now();
+        loop {
+            let known = self.known.load(SeqCst);
+            let state = self.info().await?.state;
+            let base = self.base().await?;
+            let found = base.saturating_add(state.last_sequence);
+            if found >= known {
+                let missing = |from, to| StreamError::Missing { log: self.name.clone(), from, to };
+                if state.messages == 0 && state.last_sequence > 0 {
+                    return Err(missing(base.saturating_add(1), found));
+                }
+                if state.first_sequence > 1 {
+                    let to = base.saturating_add(state.first_sequence.saturating_sub(1));
+                    return Err(missing(base.saturating_add(1), to));
+                }
+                if state.deleted_count.unwrap_or(0) > 0 {
+                    return Err(self.hole(base).await?);
+                }
+                self.saw(found);
+                return Ok(found);
+            }
+            if begun.elapsed() >= SETTLING.min(self.options.deadline) {
+                return Err(StreamError::Truncated { log: self.name.clone(), known, found });
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Names the first records that were deleted.
+    async fn hole(&self, base: Position) -> Result<StreamError, StreamError> {
+        let info = self.stream().await?.info_builder().with_deleted(true).fetch().await;
+        let deleted =
+            info.map_err(|error| self.away(&error))?.info.state.deleted.unwrap_or_default();
+        let first = deleted.first().copied().unwrap_or_default();
+        let run =
+            (first..).zip(&deleted).take_while(|(expected, found)| expected == *found).count();
+        let to = base.saturating_add(first).saturating_add((run as u64).saturating_sub(1));
+        Ok(StreamError::Missing { log: self.name.clone(), from: base.saturating_add(first), to })
+    }
+
+    /// Where the log ends, and where its last decision is.
+    pub(super) async fn head(&self) -> Result<Head, StreamError> {
+        // In this order: the last decision of a moment ago is not behind the end of now.
+        let last_decision = self.last_decision().await?;
+        Ok(Head { position: self.end().await?, last_decision })
+    }
+
+    /// Position of the last decision; 0 for none.
+    pub(super) async fn last_decision(&self) -> Result<Position, StreamError> {
+        let stream = self.stream().await?;
+        let last = self.found(stream.get_last_raw_message_by_subject(DECISIONS).await)?;
+        let Some(message) = last else { return Ok(0) };
+        Ok(self.base().await?.saturating_add(message.sequence))
+    }
+
+    /// The first decision behind `sequence`.
+    pub(super) async fn decision_after(
+        &self,
+        sequence: u64,
+    ) -> Result<Option<StreamMessage>, StreamError> {
+        let stream = self.stream().await?;
+        let from = sequence.saturating_add(1);
+        self.found(stream.get_first_raw_message_by_subject(DECISIONS, from).await)
+    }
+
+    /// The message at `sequence`.
+    pub(super) async fn message(
+        &self,
+        sequence: u64,
+    ) -> Result<Option<StreamMessage>, StreamError> {
+        self.found(self.stream().await?.get_raw_message(sequence).await)
+    }
+
+    fn found(
+        &self,
+        got: Result<StreamMessage, jetstream::stream::RawMessageError>,
+    ) -> Result<Option<StreamMessage>, StreamError> {
+        match got {
+            Ok(message) => Ok(Some(message)),
+            Err(error) => match error.kind() {
+                RawMessageErrorKind::NoMessageFound => Ok(None),
+                RawMessageErrorKind::JetStream(said)
+                    if said.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+                {
+                    Err(StreamError::Gone { log: self.name.clone() })
+                }
+                _ => Err(self.away(&error)),
+            },
+        }
+    }
+
+    /// Position of the last record before the stream's first: what its first record says, if that is `log.opened`.
+    pub(super) async fn base(&self) -> Result<Position, StreamError> {
+        if self.base_is_final.load(SeqCst) {
+            return Ok(self.base.load(SeqCst));
+        }
+        let Some(first) = self.message(1).await? else {
+            // Empty, or its first record is gone, which `end` finds out.
+            return Ok(0);
+        };
+        let mut records = Records::of_messages(1);
+        push(&mut records, &first.headers, &first.payload);
+        let scanned = records.iter().next().and_then(|(_, raw)| raw.scan().ok());
+        let base =
+            scanned.and_then(|scanned| continued(&scanned)).map_or(0, |tree| tree.position());
+        self.base.store(base, SeqCst);
+        self.base_is_final.store(true, SeqCst);
+        Ok(base)
+    }
+
+    /// The base, where records were seen already.
+    pub(super) fn known_base(&self) -> Position {
+        self.base.load(SeqCst)
+    }
+
+    /// Notes that the log reaches `position`.
+    pub(super) fn saw(&self, position: Position) {
+        self.known.fetch_max(position, SeqCst);
+    }
+
+    pub(super) fn away(&self, error: &dyn std::error::Error) -> StreamError {
+        self.away_because(&reason(error))
+    }
+
+    pub(super) fn away_because(&self, why: &str) -> StreamError {
+        StreamError::Away { log: self.name.clone(), why: why.to_owned() }
+    }
+
+    /// What the server last complained about, to be added to what happened.
+    pub(super) fn trouble(&self) -> String {
+        self.trouble.borrow().as_ref().map_or_else(String::new, |why| format!(" ({why})"))
+    }
+
+    pub(super) fn no_base(&self, first: Position) -> StreamError {
+        let why = format!(
+            "it begins at position {first}, but its first record is no `log.opened` with the tree before it"
+        );
+        StreamError::Malformed { log: self.name.clone(), why }
+    }
+}
+
+/// Adds a message to records.
+pub(super) fn push(records: &mut Records, headers: &HeaderMap, payload: &[u8]) {
+    records.push(|text| message::parts(|name| Some(headers.get(name)?.as_str()), payload, text));
+}
+
+/// The id that a message says it has.
+pub(super) fn id(headers: &HeaderMap) -> Option<&str> {
+    headers.get(ATTRIBUTES[0]).map(|value| value.as_str())
+}
