@@ -19,6 +19,9 @@ pub mod k8s;
 pub mod observe;
 
 #[cfg(feature = "cli")]
+pub mod webhook;
+
+#[cfg(feature = "cli")]
 pub mod import;
 
 #[cfg(feature = "cli")]

@@ -21,3 +21,4 @@ mod rules;
 mod schemas;
 mod shared;
 mod trace;
+mod webhook;

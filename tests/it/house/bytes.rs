@@ -19,6 +19,12 @@ const JSON: &[(&str, &str)] = &[
 const CLOCKS: &[(&str, &str, &str)] = &[
     ("src/clock.rs", "Utc", "the one place that asks what time it is"),
     ("src/decider/committer.rs", "Instant", "who waited too long, and how long an append took"),
+    (
+        "src/webhook/server.rs",
+        "Instant",
+        "when a review began, which is what its deadline counts from",
+    ),
+    ("src/webhook/server/connections.rs", "Instant", "how long a connection has been silent"),
     ("src/projection/runner.rs", "Instant", "how long a batch has waited; never in a row"),
     ("src/event_log/jetstream/append.rs", "Instant", "deadlines"),
     (

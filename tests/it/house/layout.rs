@@ -43,6 +43,7 @@ const READING: &[&str] = &[
     "decider",
     "k8s",
     "observe",
+    "webhook",
     "import",
     "input",
     "demo",

@@ -1,0 +1,9 @@
+//! The webhook's server and its certificates, by a real client over real TLS where there is something to see.
+
+mod certificates;
+mod client;
+mod files;
+mod hostile;
+mod load;
+mod router;
+mod served;

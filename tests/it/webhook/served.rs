@@ -1,0 +1,156 @@
+//! A server for tests, and what answers in it.
+
+use super::client::Client;
+use bizrq::{
+    clock,
+    domain::time::{HOUR_MS, Timestamp},
+    webhook::{
+        metrics::Metrics,
+        server::{About, Answered, Limits, NoReview, Reviews, Server},
+        tls::{Current, Pair, issue, rotation::Authority},
+    },
+};
+use bytes::Bytes;
+use prometheus::Registry;
+use serde_json::{Value, json};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
+
+/// Says yes to every review of `east`, after a while if it has a number of milliseconds in `wait`.
+#[derive(Clone, Default)]
+pub(super) struct Yes {
+    pub(super) answered: Arc<AtomicUsize>,
+    /// What it waits for, before anything can be answered.
+    pub(super) waits_for: Option<String>,
+}
+
+impl Reviews for Yes {
+    fn knows(&self, cluster: &str) -> bool {
+        cluster == "east"
+    }
+
+    async fn review(
+        &self,
+        about: About,
+        cluster: &str,
+        body: Bytes,
+        _: Instant,
+    ) -> Result<Answered, NoReview> {
+        let review: Value =
+            serde_json::from_slice(&body).map_err(|error| NoReview(error.to_string()))?;
+        let uid = review["request"]["uid"].as_str();
+        let uid = uid.ok_or_else(|| NoReview("request.uid is missing".into()))?;
+        if let Some(ms) = review["wait"].as_u64() {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+        }
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        let said = format!("{about:?} of {cluster}");
+        let json = json!({"response": {"uid": uid, "allowed": true, "said": said}}).to_string();
+        Ok(Answered { json: json.into_bytes(), decision: "allowed", reason: "NothingGrows" })
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.waits_for.clone()
+    }
+}
+
+/// A review with this uid.
+pub(super) fn review(uid: &str) -> Vec<u8> {
+    json!({"request": {"uid": uid}}).to_string().into_bytes()
+}
+
+/// A review that is answered after a while.
+pub(super) fn slow_review(uid: &str, wait: Duration) -> Vec<u8> {
+    json!({"request": {"uid": uid}, "wait": wait.as_millis()}).to_string().into_bytes()
+}
+
+/// An authority, and pairs that it signed.
+pub(super) struct Ca(pub(super) Authority);
+
+impl Ca {
+    pub(super) fn new() -> Self {
+        let now = clock::now();
+        Self(issue::authority(now, now.shifted(24 * HOUR_MS)).unwrap())
+    }
+
+    /// Certificate and key for `localhost`, as PEM.
+    pub(super) fn issue(&self, from: Timestamp, until: Timestamp) -> (String, String) {
+        let serving = issue::serving(&self.0, &["localhost".into()], from, until).unwrap();
+        (serving.certificate, serving.key)
+    }
+
+    /// One that holds now.
+    pub(super) fn pair(&self) -> Pair {
+        let now = clock::now();
+        let (certificate, key) = self.issue(now, now.shifted(HOUR_MS));
+        Pair::parse(certificate.as_bytes(), key.as_bytes(), now).unwrap()
+    }
+}
+
+/// A server that serves until it is stopped.
+pub(super) struct Served {
+    pub(super) ca: Ca,
+    pub(super) address: SocketAddr,
+    pub(super) current: Arc<Current>,
+    pub(super) registry: Registry,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+/// Bounds that are reached in a test's time. What must not happen has ten times what must.
+pub(super) fn limits() -> Limits {
+    Limits { notice: Duration::ZERO, ..Limits::default() }
+}
+
+impl Served {
+    pub(super) fn start(limits: Limits) -> Self {
+        Self::start_with(Yes::default(), limits)
+    }
+
+    pub(super) fn start_with(reviews: impl Reviews, limits: Limits) -> Self {
+        let (ca, registry) = (Ca::new(), Registry::new());
+        let current = Arc::new(Current::default());
+        current.show(ca.pair());
+        let metrics = Arc::new(Metrics::new(&registry).unwrap());
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = Server::bind(any, reviews, Arc::clone(&current), metrics, limits).unwrap();
+        let address = server.address().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(server.serve(stopped));
+        Self { ca, address, current, registry, stop, task }
+    }
+
+    pub(super) async fn http1(&self) -> Client {
+        Client::connect(self.address, &self.ca.0.certificate, b"http/1.1").await.unwrap()
+    }
+
+    pub(super) async fn http2(&self) -> Client {
+        Client::connect(self.address, &self.ca.0.certificate, b"h2").await.unwrap()
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(super) async fn stop(self) {
+        self.begin_to_stop().await.unwrap().unwrap();
+    }
+
+    pub(super) fn begin_to_stop(self) -> JoinHandle<std::io::Result<()>> {
+        self.stop.send(()).unwrap();
+        self.task
+    }
+
+    /// How many were turned away for this reason.
+    pub(super) fn turned_away(&self, why: &str) -> f64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|f| f.name() == "bizrq_webhook_turned_away_total");
+        let lines = family.map(|f| f.get_metric().to_vec()).unwrap_or_default();
+        let of = lines.iter().filter(|m| m.get_label().iter().any(|l| l.value() == why));
+        of.map(|m| m.get_counter().get_value()).sum()
+    }
+}
