@@ -34,5 +34,6 @@ pub mod resources;
 pub mod shapes;
 pub mod sources;
 pub mod sums;
+pub mod table;
 pub mod text;
 pub mod time;

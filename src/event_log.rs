@@ -79,6 +79,11 @@ pub trait EventLog: Send + Sync {
     /// log has it anyway.
     fn tree(&self) -> impl Future<Output = Result<Frontier, ReadError>> + Send;
 
+    /// The same where it costs no reading of all records; else `None`.
+    fn known_tree(&self) -> impl Future<Output = Result<Option<Frontier>, ReadError>> + Send {
+        async { Ok(None) }
+    }
+
     /// Reads from the record at `from` (1 is the first) on, which need not be there yet.
     fn read(&self, from: Position) -> Result<Self::Reader, ReadError>;
 }

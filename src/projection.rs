@@ -11,16 +11,18 @@
 //! the [`runner`] writes them. Bytes of rows are known to no one here; a store that needs bytes has one file for
 //! them (`keys`).
 
+pub mod checkpoint;
 pub mod conformance;
 pub mod desk;
 pub mod fold;
+pub mod keys;
 pub mod memory;
-pub mod rows;
 pub mod runner;
+pub mod snapshot;
 pub mod store;
 
 pub use desk::Desk;
 pub use memory::MemoryStore;
-pub use rows::{Row, RowKey, RowValue};
 pub use runner::{Projection, Runner};
+pub use snapshot::{Snapshot, Snapshots};
 pub use store::{Batch, Mark, Store};

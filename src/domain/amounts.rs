@@ -1,6 +1,7 @@
 //! Amounts under several keys at once: what a pod holds, what a workload asks for.
 
 use super::{ids::KeyId, quantity::Milli};
+use serde::{Deserialize, Serialize};
 
 /// A sum left 128 bits; whoever meets it stops or quarantines, never wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +19,7 @@ pub fn product(amount: Milli, millis: i64) -> Option<i128> {
 }
 
 /// Milli-units by key, sorted by key, no key twice; a key that is not listed counts 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Amounts(Vec<(KeyId, Milli)>);
 
 impl Amounts {

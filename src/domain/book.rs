@@ -18,6 +18,7 @@ mod pods;
 mod quotas;
 mod reservations;
 mod rules;
+pub(super) mod state;
 mod tree;
 mod trial;
 mod version;
@@ -34,14 +35,16 @@ pub use workload::Ticket;
 use super::{
     amounts::{Amounts, Overflow},
     event::{Charge as Policy, Operation, Position},
-    names::{ClusterId, GroupId, KeyId, Map, ObjectId, Set, Uid},
+    names::{ClusterId, GroupId, KeyId, Map, ObjectId, Uid},
     quantity::Milli,
+    table::{Listed, Slots, Table},
     time::Timestamp,
 };
-use quotas::Account;
+pub(super) use quotas::Account;
 use std::sync::Arc;
 use tree::{Tree, UNLISTED};
-use workload::{Charge, Work};
+use workload::Charge;
+pub(super) use workload::Work;
 
 /// No single amount may be larger: 2^36 of them then fit into 128 bits, more than there can be pods, so that
 /// sums need no error of their own. A quantity is at most 2^73 thousandths; cash counts them by the hour.
@@ -75,9 +78,9 @@ pub enum Error {
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     tree: Tree,
-    accounts: Vec<Account>,
+    pub(super) accounts: Table<Account, 16>,
     /// Uids of quota objects that are gone.
-    gone_quotas: Set<Uid>,
+    pub(super) gone_quotas: Listed<Uid, 256>,
     /// Groups whose newest object is not in force, but for those whose parent is not there.
     invalid: Vec<GroupId>,
     /// By a parent that is not there: the groups that wait for it.
@@ -86,10 +89,12 @@ pub struct Book {
     /// Of a key K, by its number: `cash/K`, if anybody ever limited it.
     budgets: Vec<Option<KeyId>>,
     paces: pace::Paces,
-    works: Works,
+    pub(super) works: Works,
     /// Workloads that are gone, and since when.
-    ended: Map<ObjectId, Timestamp>,
+    pub(super) ended: Ended,
     pods: Map<ObjectId, pods::Pod>,
+    /// Pods that the last observation of their workload set apart, or joined.
+    turned: Vec<ObjectId>,
     /// Unconfirmed creates of what nothing real was seen of, by the object's full name.
     creates: Map<Uid, Vec<u32>>,
     scratch: Vec<(KeyId, Milli, Milli)>,
@@ -101,10 +106,16 @@ pub struct Book {
 
 /// Workloads, each with a number as long as anything is known of it.
 #[derive(Clone, Debug, Default)]
-struct Works {
+pub(super) struct Works {
     slots: Map<ObjectId, u32>,
-    rows: Vec<Work>,
-    free: Vec<u32>,
+    pub(super) rows: Slots<Work, 16>,
+}
+
+/// Workloads that are gone, and since when.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ended {
+    slots: Map<ObjectId, u32>,
+    pub(super) rows: Slots<(ObjectId, Timestamp), 256>,
 }
 
 /// What a group says and uses under one key, in milli-units (cash: in milli-units × milliseconds).
@@ -204,7 +215,7 @@ impl Book {
     /// What is open: every admission that is neither confirmed nor expired, and every former charge that is
     /// still kept, in no order. The sweeper ends them.
     pub fn reservations(&self) -> impl Iterator<Item = OpenItem> + '_ {
-        self.works.rows.iter().flat_map(|work| {
+        self.works.rows.iter().flat_map(|(_, work)| {
             let workload = work.object;
             work.open.iter().flat_map(move |open| {
                 let item = move |what, ticket, group| OpenItem { what, workload, ticket, group };
@@ -241,7 +252,7 @@ impl Book {
     /// Forgets which workloads of `cluster` were gone before `before`: whoever heard of them late would have
     /// spoken by then.
     pub fn forget(&mut self, cluster: ClusterId, before: Timestamp) {
-        self.ended.retain(|object, since| object.cluster != cluster || *since >= before);
+        self.ended.forget(cluster, before);
     }
 
     /// How `group` charges rolling updates.
@@ -276,11 +287,16 @@ pub enum OpenKind {
 
 impl Works {
     fn row(&self, slot: u32) -> Option<&Work> {
-        self.rows.get(slot as usize)
+        self.rows.get(slot)
     }
 
     fn row_mut(&mut self, slot: u32) -> Option<&mut Work> {
-        self.rows.get_mut(slot as usize)
+        self.rows.get_mut(slot)
+    }
+
+    /// A row of which only the sums over its pods change.
+    fn sums_mut(&mut self, slot: u32) -> Option<&mut Work> {
+        self.rows.derived_mut(slot)
     }
 
     /// The row of `object`, a new one if need be; and whether it is new.
@@ -288,33 +304,47 @@ impl Works {
         if let Some(slot) = self.slots.get(&object) {
             return (*slot, false);
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.rows.push(Work::default());
-            // 2^32 workloads do not fit in memory.
-            u32::try_from(self.rows.len().saturating_sub(1)).unwrap_or(u32::MAX)
-        });
-        if let Some(row) = self.row_mut(slot) {
-            *row = Work { object, ..Work::default() };
-        }
+        let (slot, _) = self.rows.add(Work { object, ..Work::default() });
         self.slots.insert(object, slot);
         (slot, true)
     }
 
     fn remove(&mut self, slot: u32) {
-        if let Some(row) = self.row_mut(slot) {
-            let object = std::mem::take(row).object;
-            if self.slots.remove(&object).is_some() {
-                self.free.push(slot);
-            }
+        if let Some(work) = self.rows.remove(slot) {
+            self.slots.remove(&work.object);
         }
     }
 
     /// Takes back the newest row that was added; there were `rows` before the first.
-    fn take_back(&mut self, slot: u32, rows: usize) {
-        self.remove(slot);
-        if slot as usize >= rows {
-            self.free.pop();
-            self.rows.pop();
+    fn take_back(&mut self, slot: u32, rows: u32) {
+        if let Some(work) = self.rows.take_back((slot, slot >= rows)) {
+            self.slots.remove(&work.object);
+        }
+    }
+}
+
+impl Ended {
+    fn contains(&self, object: ObjectId) -> bool {
+        self.slots.contains_key(&object)
+    }
+
+    /// Returns whether it was not known yet.
+    fn insert(&mut self, object: ObjectId, since: Timestamp) -> bool {
+        let new = !self.contains(object);
+        if new {
+            let (slot, _) = self.rows.add((object, since));
+            self.slots.insert(object, slot);
+        }
+        new
+    }
+
+    fn forget(&mut self, cluster: ClusterId, before: Timestamp) {
+        for slot in 0..self.rows.count() {
+            let old = |row: &&(ObjectId, Timestamp)| row.0.cluster == cluster && row.1 < before;
+            if let Some((object, _)) = self.rows.get(slot).filter(old).copied() {
+                self.rows.remove(slot);
+                self.slots.remove(&object);
+            }
         }
     }
 }
@@ -324,7 +354,7 @@ impl Book {
     /// The row of `workload`, a new one if need be; and whether it is new.
     fn row(&mut self, workload: ObjectId) -> (u32, bool) {
         let (slot, new) = self.works.find_or_add(workload);
-        let gone = new && self.ended.contains_key(&workload);
+        let gone = new && self.ended.contains(workload);
         if let Some(row) = self.works.row_mut(slot).filter(|_| gone) {
             row.gone = true;
         }

@@ -20,7 +20,7 @@ pub type Position = u64;
 pub const TYPE_PREFIX: &str = "io.bizrq.";
 
 /// 128 bits that name an event: 32 lower-case hex digits.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub u128);
 
 /// One event: the CloudEvents attributes that the ledger uses, and what happened.

@@ -1,7 +1,9 @@
 //! A sorted list that nearly always has at most one entry, which it keeps in place.
 
+use serde::{Deserialize, Serialize};
+
 /// None, one, or a few.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Few<T> {
     #[default]
     None,

@@ -5,12 +5,15 @@
 //! A finished day is the sum of its hours, a finished month the sum of its days; both are made when the group's
 //! next day begins and corrected in place when something about them is learned later.
 
+mod state;
+
 use super::{
     amounts::{Overflow, product},
     quantity::Milli,
     time::{HOUR_MS, Timestamp},
 };
 use chrono::{DateTime, Datelike, NaiveDate};
+use serde::{Deserialize, Serialize};
 
 /// Milliseconds in a UTC day.
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -31,11 +34,15 @@ struct Table {
     /// `width` cells a period, side by side: a new row touches one place in memory.
     cells: Vec<Cell>,
     width: usize,
+    /// By period: whether it is in `changed`.
+    noted: Vec<bool>,
+    /// Numbers of periods that changed since somebody asked.
+    changed: Vec<i64>,
 }
 
 /// Amount inside the period, and change of rate from the next period on.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cell {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cell {
     amount: i128,
     rate: Milli,
 }
@@ -98,7 +105,7 @@ impl Cell {
 }
 
 /// A length of calendar time, in UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// 3,600,000 ms.
     Hour,
@@ -320,6 +327,7 @@ impl Table {
         slots: &[(usize, i128)],
     ) -> Result<(), Overflow> {
         let row = self.row(unit.number(at));
+        self.note(row);
         let widest = slots.iter().map(|(slot, _)| *slot).max().unwrap_or_default();
         if widest >= self.width {
             self.widen(widest.saturating_add(1));
@@ -357,6 +365,7 @@ impl Table {
             _ => self.numbers.len(),
         };
         self.numbers.insert(place, number);
+        self.noted.insert(place, false);
         let at = place.saturating_mul(self.width);
         self.cells.splice(at..at, std::iter::repeat_n(Cell::default(), self.width));
         place
@@ -367,6 +376,8 @@ impl Table {
             self.widen(cells.len());
         }
         self.numbers.push(number);
+        self.noted.push(false);
+        self.note(self.numbers.len().saturating_sub(1));
         self.cells.extend_from_slice(cells);
         self.cells.resize(self.numbers.len().saturating_mul(self.width), Cell::default());
     }

@@ -1,9 +1,12 @@
 //! Numbers that stand for names: of groups, keys and clusters. What they stand for, `names.rs` knows.
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! ids {
     ($($(#[$doc:meta])* $id:ident;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Serialize, Deserialize)]
         pub struct $id(pub u32);
 
         impl $id {

@@ -9,6 +9,8 @@
 //! It never skips silently: a record that contradicts what is known is quarantined and counted, a newer
 //! version of a known type stops it, an unknown type is kept and ignored.
 
+pub mod state;
+
 use super::{
     book::{Book, Stamp, Trial},
     event::{Data, Event, EventId, Kind, Position},
@@ -16,9 +18,11 @@ use super::{
     meter::{Change, Contradiction, Meter, Outcome, Retain, Window, recount::Unanswerable},
     names::{GroupId, Learning, Map, Names, ObjectId, Set, Uid},
     pod::Basis,
+    table::{Ring, Table},
     time::Timestamp,
 };
-use std::collections::{VecDeque, hash_map::Entry};
+use serde::{Deserialize, Serialize};
+use std::collections::hash_map::Entry;
 
 /// So many decisions are known by their ids: minutes of the busiest log.
 const DECISIONS_REMEMBERED: usize = 65_536;
@@ -27,8 +31,11 @@ const DECISIONS_REMEMBERED: usize = 65_536;
 /// API server waits for a webhook and tries again. About 10 MB.
 const REQUESTS_REMEMBERED: usize = 131_072;
 
+/// Positions between two roots that are kept, so that who compares finds the block that differs.
+pub const ROOT_EVERY: u64 = 1024;
+
 /// What a ledger keeps, and of which part of time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Which clock is metered.
     pub basis: Basis,
@@ -64,8 +71,12 @@ pub struct Ledger {
     decided: Decided,
     last_decision: Position,
     frontier: Frontier,
+    /// The last record's.
+    leaf: Hash,
+    /// The tree's root at every multiple of [`ROOT_EVERY`].
+    roots: Table<Hash, 256>,
     position: Position,
-    quarantined: Vec<Quarantined>,
+    quarantined: Table<Quarantined, 64>,
     counts: Counts,
 }
 
@@ -73,10 +84,10 @@ pub struct Ledger {
 #[derive(Clone, Debug, Default)]
 struct Decided {
     ids: Set<EventId>,
-    order: VecDeque<EventId>,
+    ring: Ring<EventId, 256>,
     /// By cluster and uid of the request: the record that answers it.
     requests: Map<ObjectId, Position>,
-    asked: VecDeque<ObjectId>,
+    asked: Ring<(ObjectId, Position), 256>,
 }
 
 /// What became of a record.
@@ -95,7 +106,7 @@ pub enum Applied {
 }
 
 /// How many records became what.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Said something new.
     pub changed: u64,
@@ -108,7 +119,7 @@ pub struct Counts {
 }
 
 /// A record that was not taken, or a stop that a later record contradicts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quarantined {
     /// The record.
     pub position: Position,
@@ -196,8 +207,10 @@ impl Ledger {
             decided: Decided::default(),
             last_decision: 0,
             frontier: Frontier::default(),
+            leaf: Hash::default(),
+            roots: Table::default(),
             position: 0,
-            quarantined: Vec::new(),
+            quarantined: Table::default(),
             counts: Counts::default(),
         }
     }
@@ -220,6 +233,7 @@ impl Ledger {
     pub fn begin_log(&mut self) {
         (self.position, self.last_decision) = (0, 0);
         self.frontier = Frontier::default();
+        self.roots = Table::default();
     }
 
     /// Takes whatever stands at `position`.
@@ -234,6 +248,10 @@ impl Ledger {
     ) -> Result<Applied, Stop> {
         let applied = self.fold(position, record)?;
         self.frontier.append(leaf);
+        self.leaf = leaf;
+        if position.is_multiple_of(ROOT_EVERY) {
+            self.roots.push(self.frontier.root());
+        }
         Ok(applied)
     }
 
@@ -409,7 +427,10 @@ impl Ledger {
         let (meter, names) = (&mut self.meter, &mut self.names);
         let stamp = Stamp { position, time: event.time, cluster: names.cluster(&event.source) };
         match &event.data {
-            Data::WorkloadObserved(data) => book.workload_observed(names, stamp, data)?,
+            Data::WorkloadObserved(data) => {
+                book.workload_observed(names, stamp, data)?;
+                book.turned().for_each(|pod| meter.note(pod));
+            }
             Data::WorkloadGone(data) => book.workload_gone(stamp, data),
             Data::WorkloadsAdmitted(data) => book.admitted(names, stamp, data)?,
             Data::QuotaDeclared(data) => {
@@ -451,6 +472,18 @@ impl Ledger {
         self.frontier.root()
     }
 
+    /// The last record's leaf.
+    #[must_use]
+    pub const fn leaf(&self) -> Hash {
+        self.leaf
+    }
+
+    /// The log's roots at 1,024, 2,048 and so on, as far as they were met.
+    #[must_use]
+    pub fn roots(&self) -> &[Hash] {
+        self.roots.as_slice()
+    }
+
     /// The Merkle tree so far.
     #[must_use]
     pub fn frontier(&self) -> &Frontier {
@@ -460,7 +493,7 @@ impl Ledger {
     /// Records that were not taken, in the order in which that was found out.
     #[must_use]
     pub fn quarantined(&self) -> &[Quarantined] {
-        &self.quarantined
+        self.quarantined.as_slice()
     }
 
     /// How many records became what.
@@ -537,23 +570,18 @@ impl Ledger {
 
 impl Decided {
     fn remember(&mut self, id: EventId) {
-        let full = self.order.len() >= DECISIONS_REMEMBERED;
-        if let Some(oldest) = full.then(|| self.order.pop_front()).flatten() {
+        self.ids.insert(id);
+        if let Some(oldest) = self.ring.put(id, DECISIONS_REMEMBERED) {
             self.ids.remove(&oldest);
         }
-        self.ids.insert(id);
-        self.order.push_back(id);
     }
 
     fn answer(&mut self, request: ObjectId, position: Position) {
-        let full = self.asked.len() >= REQUESTS_REMEMBERED;
-        if let Some(oldest) = full.then(|| self.asked.pop_front()).flatten() {
-            self.requests.remove(&oldest);
-        }
         // Of a request that was recorded twice the first record counts, as it does for whoever asked.
-        if let Entry::Vacant(place) = self.requests.entry(request) {
-            place.insert(position);
-            self.asked.push_back(request);
+        let Entry::Vacant(place) = self.requests.entry(request) else { return };
+        place.insert(position);
+        if let Some((oldest, _)) = self.asked.put((request, position), REQUESTS_REMEMBERED) {
+            self.requests.remove(&oldest);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! follow from it after are added. Nothing else ever touches a sum, except a signed correction.
 
 pub mod recount;
+pub(super) mod state;
 
 use super::{
     amounts::{Amounts, Overflow},
@@ -11,19 +12,21 @@ use super::{
     event::{
         Event, EventId, Period, PodCreated, PodMoved, PodResized, PodStarted, PodStopped, Position,
     },
-    names::{ClusterId, GroupId, KeyId, Map, Names, ObjectId, Set, Uid},
+    names::{ClusterId, GroupId, Interner, KeyId, Map, Names, ObjectId, Uid},
     pod::{Basis, Charged, Created, Pod, Segment, Stop, What},
     quantity::Milli,
     resources::{Models, Resources},
     shapes::{PlacementId, ResourcesId, Shapes},
     sources::Sources,
     sums::{Step, Sums},
+    table::{Listed, Slots, Table},
     time::Timestamp,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The part of time that is metered; everything outside is cut off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// First instant inside; `None`: from the beginning.
     pub from: Option<Timestamp>,
@@ -32,7 +35,7 @@ pub struct Window {
 }
 
 /// How long a pod that ended is remembered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Retain {
     /// 35 days of its source's heartbeats.
     #[default]
@@ -44,21 +47,20 @@ pub enum Retain {
 /// Rows of pods and sums of groups.
 #[derive(Clone, Debug)]
 pub struct Meter {
-    basis: Basis,
-    window: Window,
-    history: bool,
-    retain: Retain,
-    shapes: Shapes,
-    groups: Vec<Sums>,
+    pub(super) basis: Basis,
+    pub(super) window: Window,
+    pub(super) history: bool,
+    pub(super) retain: Retain,
+    pub(super) shapes: Shapes,
+    pub(super) groups: Table<Sums, GROUPS>,
     index: Map<ObjectId, u32>,
-    pods: Vec<Option<Pod>>,
-    free: Vec<u32>,
-    nodes: Map<Box<str>, u32>,
-    sources: Sources,
-    adjusted: Vec<Adjusted>,
-    adjusted_ids: Set<EventId>,
+    pub(super) pods: Slots<Pod, PODS>,
+    pub(super) nodes: Interner,
+    pub(super) sources: Sources,
+    pub(super) adjusted: Table<Adjusted, 256>,
+    pub(super) adjusted_ids: Listed<EventId, 256>,
     /// What forgotten pods had used, by group.
-    settled: Vec<Sums>,
+    pub(super) settled: Table<Sums, GROUPS>,
     /// The last instant of any forgotten pod.
     forgotten_until: Option<Timestamp>,
     newest: Option<Timestamp>,
@@ -69,13 +71,19 @@ pub struct Meter {
     changed: Vec<GroupId>,
 }
 
+/// Pods that are written together: a record touches one of them, and a store takes rows of a kilobyte or two as
+/// fast as small ones.
+pub(super) const PODS: usize = 16;
+/// Groups whose sums, or one period of them, are written together.
+pub(super) const GROUPS: usize = 32;
+
 /// An exbibyte for a century, in milli-units × milliseconds: 2^60 × 1000 × 3.2 × 10^12 is below 2^112, and 2^15
 /// corrections of that size fit.
 const MOST_ADJUSTED: u128 = 1 << 112;
 
 /// A signed correction that was applied.
-#[derive(Clone, Copy, Debug)]
-struct Adjusted {
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Adjusted {
     group: GroupId,
     key: KeyId,
     at: Timestamp,
@@ -164,15 +172,14 @@ impl Meter {
             history,
             retain,
             shapes: Shapes::default(),
-            groups: Vec::new(),
+            groups: Table::default(),
             index: Map::default(),
-            pods: Vec::new(),
-            free: Vec::new(),
-            nodes: Map::default(),
+            pods: Slots::default(),
+            nodes: Interner::default(),
             sources: Sources::default(),
-            adjusted: Vec::new(),
-            adjusted_ids: Set::default(),
-            settled: Vec::new(),
+            adjusted: Table::default(),
+            adjusted_ids: Listed::default(),
+            settled: Table::default(),
             forgotten_until: None,
             newest: None,
             segments: Default::default(),
@@ -391,16 +398,18 @@ impl Meter {
         reserved.map_or(held, |r| self.shapes.resources(r))
     }
 
+    /// The book says something else of this pod: its row is to be written.
+    pub(super) fn note(&mut self, pod: ObjectId) {
+        if let Some(slot) = self.index.get(&pod) {
+            self.pods.table.note(*slot as usize);
+        }
+    }
+
     fn node(&mut self, name: &str) -> u32 {
         if name.is_empty() {
             return 0;
         }
-        if let Some(id) = self.nodes.get(name) {
-            return *id;
-        }
-        let id = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX).saturating_add(1);
-        self.nodes.insert(name.into(), id);
-        id
+        self.nodes.intern(name).saturating_add(1)
     }
 
     /// Changes one pod's row by `change` (which returns whether it said something new) and the sums with it.
@@ -414,7 +423,7 @@ impl Meter {
     ) -> Result<Outcome, Contradiction> {
         let id = ObjectId { cluster, uid: Uid::of(uid) };
         let slot = self.index.get(&id).copied();
-        let known = slot.and_then(|slot| self.pods.get(slot as usize)).and_then(Option::as_ref);
+        let known = slot.and_then(|slot| self.pods.get(slot));
         if known.is_none() && self.sources.horizon(cluster).is_some_and(|horizon| time < horizon) {
             return Ok(Outcome::Dropped);
         }
@@ -438,18 +447,13 @@ impl Meter {
     }
 
     fn keep(&mut self, slot: Option<u32>, pod: Pod) {
-        if let Some(row) = slot.and_then(|slot| self.pods.get_mut(slot as usize)) {
-            *row = Some(pod);
+        if let Some(row) = slot.and_then(|slot| self.pods.get_mut(slot)) {
+            *row = pod;
             return;
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.pods.push(None);
-            u32::try_from(self.pods.len().saturating_sub(1)).unwrap_or(u32::MAX)
-        });
-        self.index.insert(pod.id, slot);
-        if let Some(row) = self.pods.get_mut(slot as usize) {
-            *row = Some(pod);
-        }
+        let id = pod.id;
+        let (slot, _) = self.pods.add(pod);
+        self.index.insert(id, slot);
     }
 
     /// Takes the old row's segments away and adds the new row's.
@@ -521,12 +525,13 @@ impl Meter {
                 && ended.is_some_and(|stop| stop.time < horizon)
                 && pod.newest() < horizon
         };
-        for slot in 0..self.pods.len() {
-            let Some(row) = self.pods.get_mut(slot) else { break };
-            let Some(pod) = row.take_if(|pod| old(pod)) else { continue };
-            self.index.remove(&pod.id);
-            self.free.push(u32::try_from(slot).unwrap_or(u32::MAX));
-            self.settle(&pod);
+        for slot in 0..self.pods.count() {
+            if self.pods.get(slot).is_some_and(old)
+                && let Some(pod) = self.pods.remove(slot)
+            {
+                self.index.remove(&pod.id);
+                self.settle(&pod);
+            }
         }
     }
 
@@ -565,10 +570,12 @@ impl Meter {
 }
 
 /// A group's sums, which exist from now on.
-fn sums_of(groups: &mut Vec<Sums>, group: GroupId, history: bool) -> Option<&mut Sums> {
-    if groups.len() <= group.index() {
-        groups.resize_with(group.index().saturating_add(1), || Sums::new(history));
-    }
+fn sums_of<const N: usize>(
+    groups: &mut Table<Sums, N>,
+    group: GroupId,
+    history: bool,
+) -> Option<&mut Sums> {
+    groups.extend_to(group.index().saturating_add(1), || Sums::new(history));
     groups.get_mut(group.index())
 }
 

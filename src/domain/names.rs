@@ -4,9 +4,11 @@ pub use super::ids::{ClusterId, GroupId, KeyId};
 use super::{
     amounts::Amounts,
     resources::{Models, Resources},
+    table::Table,
     text::hex8,
 };
 use foldhash::fast::FixedState;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     fmt,
@@ -22,7 +24,9 @@ pub type Set<K> = std::collections::HashSet<K, FixedState>;
 
 /// An object's uid in 128 bits: a UUID's own bits, or of any other text its BLAKE3 (cut), so that no two
 /// texts share one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Uid([u64; 2]);
 
 impl Uid {
@@ -34,7 +38,9 @@ impl Uid {
 }
 
 /// An object of one cluster: a pod, a workload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct ObjectId {
     /// Where it lives.
     pub cluster: ClusterId,
@@ -86,15 +92,18 @@ fn hashed(text: &str) -> [u64; 2] {
     }
 }
 
+/// Names that are written together.
+pub(super) const NAMES: usize = 256;
+
 /// Texts in the order of their first use, each with its number.
 #[derive(Clone, Debug, Default)]
-struct Interner {
+pub(super) struct Interner {
     ids: Map<Box<str>, u32>,
-    texts: Vec<Box<str>>,
+    pub(super) texts: Table<Box<str>, NAMES>,
 }
 
 impl Interner {
-    fn intern(&mut self, text: &str) -> u32 {
+    pub(super) fn intern(&mut self, text: &str) -> u32 {
         if let Some(id) = self.ids.get(text) {
             return *id;
         }
@@ -111,18 +120,24 @@ impl Interner {
 
     /// Forgets all but the first `count` texts.
     fn truncate(&mut self, count: usize) {
-        for text in self.texts.drain(count.min(self.texts.len())..) {
+        while self.texts.len() > count {
+            let Some(text) = self.texts.pop() else { return };
             self.ids.remove(&text);
         }
+    }
+
+    /// Finds the texts that were read into the table again.
+    pub(super) fn learn(&mut self) {
+        self.ids = self.texts.as_slice().iter().cloned().zip(0..).collect();
     }
 }
 
 /// Every name that the ledger has met.
 #[derive(Clone, Debug)]
 pub struct Names {
-    groups: Interner,
-    keys: Interner,
-    clusters: Interner,
+    pub(super) groups: Interner,
+    pub(super) keys: Interner,
+    pub(super) clusters: Interner,
     /// By key: of `cash/K` the key K, of any other none.
     budgeted: Vec<Option<KeyId>>,
     /// What pods like these ask for, worked out before.
@@ -288,6 +303,15 @@ impl Names {
         }
         let key = (Arc::clone(reserved), models.clone().into_owned());
         self.demands.0.insert(key, Arc::clone(demand));
+    }
+
+    /// Finds again what follows from the tables that were read.
+    pub(super) fn resume(&mut self) {
+        for names in [&mut self.groups, &mut self.keys, &mut self.clusters] {
+            names.learn();
+        }
+        let keys = self.keys.texts.as_slice().iter();
+        self.budgeted = keys.map(|key| self.known_key(key.strip_prefix("cash/")?)).collect();
     }
 
     /// The number of a source.

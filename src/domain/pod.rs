@@ -11,9 +11,10 @@ use super::{
     shapes::{PlacementId, ResourcesId},
     time::Timestamp,
 };
+use serde::{Deserialize, Serialize};
 
 /// Everything known of one pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
     /// Which pod.
     pub id: ObjectId,
@@ -36,7 +37,7 @@ pub struct Pod {
 }
 
 /// What was said of few pods.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct More {
     /// What the pod held or was from some instant on, by `(time, read)`.
     changes: Vec<Change>,
@@ -45,7 +46,7 @@ struct More {
 }
 
 /// What `pod.created` said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {
     /// Group and models.
     pub placement: PlacementId,
@@ -54,7 +55,7 @@ pub struct Created {
 }
 
 /// The best start so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// Where the time comes from.
     pub basis: StartBasis,
@@ -70,7 +71,7 @@ pub struct Start {
 }
 
 /// What changed at an instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// A resize.
     Holds {
@@ -83,7 +84,7 @@ pub enum What {
     Is(PlacementId),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Change {
     time: Timestamp,
     what: What,
@@ -91,7 +92,7 @@ struct Change {
 }
 
 /// A stop that was told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     /// Where the time comes from.
     pub basis: StopBasis,
@@ -108,7 +109,7 @@ pub struct Stop {
 }
 
 /// Which of the two clocks is metered; they are never mixed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Basis {
     /// From binding to the recorded end, on the API server's clock.
     #[default]

@@ -15,6 +15,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
 use std::{cmp::Ordering, hash};
 
 /// An amount in thousandths of a base unit (core, byte, card, item): the inner unit of everything
@@ -28,7 +29,7 @@ const MAX_NANO: i128 = 9_223_372_036_854_775_807 * NANO;
 const NANO: i128 = 1_000_000_000;
 
 /// How a quantity was written, which decides how it is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Format {
     /// `1500m`, `2k`.
     #[default]

@@ -3,29 +3,33 @@
 //! A million pods share a few hundred combinations of resources and models. A row in the ledger is a few
 //! numbers, and the keys that a combination counts under are worked out once.
 
+pub(super) mod state;
+
 use super::{
     amounts::{Amounts, Overflow},
     names::{GroupId, KeyId, Map, Names},
     quota::pod_demand,
     resources::{Models, Resources, usage_keys},
+    table::Table,
     text::Text,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Resources, by number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ResourcesId(u32);
 
 /// Models, by number; 0 is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct ModelsId(u32);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct ModelsId(u32);
 
 /// Group and models, by number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlacementId(u32);
 
 /// A list of keys, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LayoutId(u32);
 
 /// What resources on models count under which keys, whatever the group.
@@ -39,8 +43,9 @@ pub struct Measure {
     pub charge: Arc<Amounts>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Placement {
+/// Group and models.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Placement {
     group: GroupId,
     models: ModelsId,
 }
@@ -48,33 +53,41 @@ struct Placement {
 /// Every combination that the ledger has met.
 #[derive(Clone, Debug)]
 pub struct Shapes {
-    resources: Vec<Arc<Resources>>,
+    pub(super) resources: Table<Arc<Resources>, 64>,
     resources_ids: Map<Arc<Resources>, ResourcesId>,
     /// Resources met last, by address: decoders hand out the same allocation again and again.
     recent: Vec<Option<(Arc<Resources>, ResourcesId)>>,
-    models: Vec<Models<'static>>,
+    pub(super) models: Table<Models<'static>, 64>,
     models_ids: Map<Models<'static>, ModelsId>,
-    placements: Vec<Placement>,
+    pub(super) placements: Table<Placement, 256>,
     placement_ids: Map<(GroupId, ModelsId), PlacementId>,
     measures: Vec<Measure>,
-    measure_ids: Map<(ModelsId, ResourcesId), u32>,
+    /// Of what each measure is: the rest of it follows.
+    pub(super) measured: Table<Measured, 256>,
+    measure_ids: Map<Measured, u32>,
     layouts: Map<Box<[KeyId]>, LayoutId>,
 }
 
 /// Places for resources met last; a power of two.
 const RECENT: usize = 256;
 
+/// Which resources on which models.
+pub(super) type Measured = (ModelsId, ResourcesId);
+
 impl Default for Shapes {
     fn default() -> Self {
+        let mut models = Table::default();
+        models.push(Models::default());
         Self {
-            resources: Vec::new(),
+            resources: Table::default(),
             resources_ids: Map::default(),
             recent: vec![None; RECENT],
-            models: vec![Models::default()],
+            models,
             models_ids: [(Models::default(), ModelsId(0))].into_iter().collect(),
-            placements: Vec::new(),
+            placements: Table::default(),
             placement_ids: Map::default(),
             measures: Vec::new(),
+            measured: Table::default(),
             measure_ids: Map::default(),
             layouts: Map::default(),
         }
@@ -188,6 +201,9 @@ impl Shapes {
             *self.layouts.entry(usage.iter().map(|(key, _)| key).collect()).or_insert(layout);
         let id = next(self.measures.len());
         self.measures.push(Measure { layout, usage, charge: Arc::new(charge) });
+        if self.measured.len() < self.measures.len() {
+            self.measured.push((models, resources));
+        }
         self.measure_ids.insert((models, resources), id);
         Ok(id)
     }

@@ -4,7 +4,8 @@
 //! ago is forgotten; an observation of something unknown that lies further back than that is a repetition of what was
 //! forgotten. A source without heartbeats (imports) is remembered for ever.
 
-use super::{names::ClusterId, time::Timestamp};
+use super::{names::ClusterId, table::Table, time::Timestamp};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// 35 days, in milliseconds.
@@ -14,10 +15,13 @@ const MARK_MS: i64 = 3_600_000;
 
 /// Heartbeats of every source.
 #[derive(Clone, Debug, Default)]
-pub struct Sources(Vec<Source>);
+pub struct Sources {
+    pub(super) table: Table<Source, 1>,
+}
 
-#[derive(Clone, Debug, Default)]
-struct Source {
+/// Heartbeats of one source.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Source {
     last: Option<Timestamp>,
     /// Milliseconds in which nothing was missed.
     watched: i64,
@@ -29,16 +33,14 @@ struct Source {
 impl Sources {
     /// Takes a heartbeat at `time`: nothing was missed since `since`. Returns whether the horizon moved.
     pub fn synced(&mut self, cluster: ClusterId, since: Timestamp, time: Timestamp) -> bool {
-        if self.0.len() <= cluster.index() {
-            self.0.resize_with(cluster.index().saturating_add(1), Source::default);
-        }
-        self.0.get_mut(cluster.index()).is_some_and(|source| source.synced(since, time))
+        self.table.extend_to(cluster.index().saturating_add(1), Source::default);
+        self.table.get_mut(cluster.index()).is_some_and(|source| source.synced(since, time))
     }
 
     /// Nothing of this source that lies before is remembered; `None` while everything is.
     #[must_use]
     pub fn horizon(&self, cluster: ClusterId) -> Option<Timestamp> {
-        self.0.get(cluster.index())?.horizon
+        self.table.get(cluster.index())?.horizon
     }
 }
 

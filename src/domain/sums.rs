@@ -12,9 +12,10 @@ use super::{
     shapes::{LayoutId, Measure},
     time::{ORIGIN, Timestamp},
 };
+use serde::{Deserialize, Serialize};
 
 /// Usage of one group under each of its keys.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sums {
     /// By slot: a group's keys in the order of their first use.
     keys: Vec<KeyId>,
@@ -23,12 +24,14 @@ pub struct Sums {
     rows: Vec<Row>,
     /// By slot; shorter where there is nothing to say.
     doubts: Vec<Doubt>,
+    /// Kept by period: a group's hours go with those of others.
+    #[serde(skip)]
     history: Option<Box<History>>,
     account: Option<Box<Account>>,
 }
 
 /// Milli-units × milliseconds, unless said otherwise.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Row {
     /// Of segments that ended.
     closed: i128,
@@ -39,7 +42,7 @@ struct Row {
 }
 
 /// What is not settled about a key.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Doubt {
     /// Σ amount × (latest − earliest) of ends that nobody saw.
     uncertain: i128,
@@ -83,7 +86,7 @@ pub struct Parts {
 }
 
 /// What budgets count from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Account {
     opened: Timestamp,
     /// By slot: what was used before.
@@ -373,6 +376,16 @@ impl Sums {
             let Doubt { uncertain, provisional, settled } = doubt;
             (*key, Parts { closed, running, started, uncertain, provisional, settled })
         })
+    }
+
+    /// Hourly differences that are to be read in, or asked what changed.
+    pub(super) fn history_mut(&mut self) -> Option<&mut History> {
+        self.history.as_deref_mut()
+    }
+
+    /// Hourly differences, which are kept from now on.
+    pub(super) fn history_or_new(&mut self) -> &mut History {
+        self.history.get_or_insert_default()
     }
 
     /// Hourly differences, if they are kept.

@@ -202,6 +202,9 @@ impl fmt::Display for Timestamp {
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !serializer.is_human_readable() {
+            return serializer.serialize_i64(self.millis());
+        }
         serializer.collect_str(self)
     }
 }
@@ -217,6 +220,10 @@ impl<'de> Deserialize<'de> for Timestamp {
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
                 Timestamp::parse(text).map_err(E::custom)
             }
+        }
+        if !deserializer.is_human_readable() {
+            let millis = i64::deserialize(deserializer)?;
+            return Self::from_millis(millis).map_err(de::Error::custom);
         }
         deserializer.deserialize_str(Visitor)
     }

@@ -107,6 +107,13 @@ impl EventLog for AnyLog {
         }
     }
 
+    async fn known_tree(&self) -> Result<Option<Frontier>, ReadError> {
+        match self {
+            Self::File(log) => log.known_tree().await,
+            Self::Memory(log) => log.known_tree().await,
+        }
+    }
+
     fn read(&self, from: Position) -> Result<AnyReader, ReadError> {
         match self {
             Self::File(log) => log.read(from).map(AnyReader::File),

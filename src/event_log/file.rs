@@ -245,6 +245,10 @@ impl EventLog for FileLog {
         self.tip().await.map(|tip| tip.tree)
     }
 
+    async fn known_tree(&self) -> Result<Option<Frontier>, ReadError> {
+        self.tree().await.map(Some)
+    }
+
     fn read(&self, from: Position) -> Result<FileReader, ReadError> {
         let acknowledged = self.writer.as_ref().map(|writer| writer.tip.clone());
         FileReader::open(&self.dir, from, acknowledged)

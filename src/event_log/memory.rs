@@ -97,6 +97,10 @@ impl EventLog for MemoryLog {
         Ok(self.tip.borrow().tree.clone())
     }
 
+    async fn known_tree(&self) -> Result<Option<Frontier>, ReadError> {
+        self.tree().await.map(Some)
+    }
+
     fn read(&self, from: Position) -> Result<MemoryReader, ReadError> {
         let (lines, tip) = (Arc::clone(&self.lines), self.tip.subscribe());
         Ok(MemoryReader { lines, tip, next: from.max(1) })

@@ -6,17 +6,18 @@
 // A suite fails by panicking; it is called by tests only.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc)]
 
-use super::{
-    rows::{QuotaLine, Row, RowKey, RowValue, UsageLine},
-    store::{Batch, Error, Mark, Store},
-};
+use super::store::{Batch, Error, Mark, Store};
 use crate::domain::{
     event::Position,
+    ledger::{
+        Options,
+        state::{RowKey, TableName},
+    },
     merkle::{Frontier, Hash},
 };
 use std::collections::BTreeMap;
 
-type Rows = BTreeMap<RowKey, RowValue>;
+type Rows = BTreeMap<RowKey, Vec<u8>>;
 
 /// Everything that can be checked on stores that `empty` makes, each of them new.
 pub fn run<S: Store>(empty: impl Fn() -> S) {
@@ -53,19 +54,17 @@ fn an_empty_store_has_nothing<S: Store>(store: &S) {
 }
 
 fn a_commit_is_read_back<S: Store>(store: &mut S) {
-    let mut all = Rows::new();
-    for kind in every_kind() {
-        all.insert(kind.0, kind.1);
-    }
-    let puts = all.clone().into_iter().map(|(key, value)| (key, Some(value))).collect();
-    store.commit(Batch { rows: puts, mark: mark(5) }).unwrap();
+    let all = every_kind();
+    store.commit(Batch { rows: all.clone().into_iter().collect(), mark: mark(5) }).unwrap();
     assert_eq!(store.mark().unwrap(), Some(mark(5)), "the mark is the batch's");
     assert_eq!(rows(store), all, "every kind of row is read as it was written");
-    let gone = RowKey::Usage("".into());
-    let change = [(gone.clone(), None), (RowKey::Quota("not there".into()), None)];
-    store.commit(Batch { rows: change.into(), mark: mark(5) }).unwrap();
-    all.remove(&gone);
-    assert_eq!(rows(store), all, "a row is removed, there or not; the position may stay");
+    let (first, _) = all.first_key_value().unwrap();
+    store.commit(Batch { rows: vec![(*first, vec![7])], mark: mark(5) }).unwrap();
+    let mut changed = all.clone();
+    changed.insert(*first, vec![7]);
+    assert_eq!(rows(store), changed, "a row is replaced; the position may stay");
+    let stopped = store.rows(&mut |_, _| Err(Error::damaged("enough")));
+    assert!(matches!(stopped, Err(Error::Damaged { .. })), "who reads may stop");
 }
 
 fn a_batch_behind_the_mark_changes_nothing<S: Store>(store: &mut S) {
@@ -99,32 +98,29 @@ fn any_sequence_of_commits_leaves_what_it_says<S: Store>(store: &mut S) {
 
 fn rows<S: Store>(store: &S) -> Rows {
     let (mut rows, mut last) = (Rows::new(), None);
-    let mut each = |Row(key, value): Row| {
-        assert!(last.as_ref().is_none_or(|last| *last < key), "rows come in order of keys");
-        last = Some(key.clone());
-        rows.insert(key, value);
+    let mut each = |key: RowKey, bytes: &[u8]| {
+        assert!(last.is_none_or(|last| last < key), "rows come in order of keys");
+        last = Some(key);
+        rows.insert(key, bytes.to_vec());
+        Ok(())
     };
     store.rows(&mut each).unwrap();
     rows
 }
 
 fn apply(model: &mut Rows, batch: &Batch) {
-    for (key, value) in &batch.rows {
-        match value {
-            Some(value) => model.insert(key.clone(), value.clone()),
-            None => model.remove(key),
-        };
-    }
+    model.extend(batch.rows.iter().cloned());
 }
 
-/// A mark at `position`; equal positions have equal trees.
+/// A mark at `position`; equal positions have equal marks.
 fn mark(position: Position) -> Mark {
     let mut tree = Frontier::default();
     (0..position).for_each(|n| tree.append(Hash([u8::try_from(n % 251).unwrap_or(0); 32])));
-    Mark { tree }
+    let options = Options { history: position.is_multiple_of(2), ..Options::default() };
+    Mark { tree, options, rows: position, sum: u128::MAX - u128::from(position) }
 }
 
-/// A few puts and removals that follow from `seed`.
+/// A few rows that follow from `seed`.
 fn batch(seed: u64, position: Position) -> Batch {
     let mut dice = seed;
     let mut roll = |sides: u64| {
@@ -132,46 +128,27 @@ fn batch(seed: u64, position: Position) -> Batch {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (dice >> 33) % sides
     };
-    let rows = (0..8).map(|_| {
-        let key = match roll(3) {
-            0 => RowKey::Usage(format!("g{}", roll(5)).into()),
-            1 => RowKey::Quota(format!("g{}", roll(5)).into()),
-            _ => RowKey::Quarantined(roll(5)),
-        };
-        let value = (roll(3) > 0).then(|| RowValue::Quarantined {
-            position: roll(1 << 30),
-            reason: "x".repeat(usize::try_from(roll(40)).unwrap_or(0)),
-        });
-        (key, value)
-    });
-    Batch { rows: rows.collect(), mark: mark(position) }
+    let rows: Rows = (0..8)
+        .map(|_| {
+            let table = [TableName::Groups, TableName::Hours, TableName::Head];
+            let table = table[usize::try_from(roll(3)).unwrap_or(0)];
+            let (period, block) = (roll(3).cast_signed() - 1, u32::try_from(roll(5)).unwrap_or(0));
+            let length = usize::try_from(roll(400)).unwrap_or(0);
+            let byte = u8::try_from(roll(256)).unwrap_or(0);
+            (RowKey { table, period, block }, vec![byte; length])
+        })
+        .collect();
+    Batch { rows: rows.into_iter().collect(), mark: mark(position) }
 }
 
-/// A row of every kind, with the largest numbers and empty names.
-fn every_kind() -> Vec<(RowKey, RowValue)> {
-    let usage = |key: &str| UsageLine {
-        key: key.into(),
-        closed: i128::MIN,
-        running: i128::MAX,
-        started: -1,
-        uncertain: 1,
-        provisional: 0,
-    };
-    let quota = QuotaLine {
-        key: "cash/limits.cpu".into(),
-        limit: None,
-        claim: i128::MAX,
-        self_used: -1,
-        used: 0,
-        self_unreviewed: i128::MIN,
-    };
-    let counts = RowValue::Counts { changed: u64::MAX, repeated: 0, ignored: 1, dropped: 2 };
-    let (position, reason) = (Position::MAX, "naïve \u{0} \n".to_owned());
-    vec![
-        (RowKey::Counts, counts),
-        (RowKey::Quarantined(u64::MAX), RowValue::Quarantined { position, reason }),
-        (RowKey::Usage("".into()), RowValue::Usage(vec![])),
-        (RowKey::Usage("team-ä".into()), RowValue::Usage(vec![usage(""), usage("limits.cpu")])),
-        (RowKey::Quota("team-a".into()), RowValue::Quota(vec![quota])),
-    ]
+/// A row of every kind, with the largest numbers, and of no bytes and many.
+fn every_kind() -> Rows {
+    let mut rows = Rows::new();
+    for (n, table) in (0_usize..).zip(TableName::ALL) {
+        for (period, block) in [(0, 0), (i64::MIN, u32::MAX), (i64::MAX, 1), (-1, 256)] {
+            let bytes = vec![u8::try_from(n).unwrap_or(0); n * 1000];
+            rows.insert(RowKey { table: *table, period, block }, bytes);
+        }
+    }
+    rows
 }

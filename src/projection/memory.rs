@@ -1,16 +1,22 @@
 //! A store that lives as long as the process: for tests, simulations, and commands that read a log once.
 
-use super::{
-    rows::{Row, RowKey, RowValue},
-    store::{Batch, Error, Mark, Store},
-};
+use super::store::{Batch, EachRow, Error, Mark, Store};
+use crate::domain::ledger::state::RowKey;
 use std::collections::BTreeMap;
 
 /// Rows in a map. The default is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryStore {
     mark: Option<Mark>,
-    rows: BTreeMap<RowKey, RowValue>,
+    rows: BTreeMap<RowKey, Vec<u8>>,
+}
+
+impl MemoryStore {
+    /// Every row.
+    #[must_use]
+    pub const fn all(&self) -> &BTreeMap<RowKey, Vec<u8>> {
+        &self.rows
+    }
 }
 
 impl Store for MemoryStore {
@@ -18,9 +24,8 @@ impl Store for MemoryStore {
         Ok(self.mark.clone())
     }
 
-    fn rows(&self, each: &mut dyn FnMut(Row)) -> Result<(), Error> {
-        self.rows.iter().for_each(|(key, value)| each(Row(key.clone(), value.clone())));
-        Ok(())
+    fn rows(&self, each: &mut EachRow<'_>) -> Result<(), Error> {
+        self.rows.iter().try_for_each(|(key, bytes)| each(*key, bytes))
     }
 
     fn commit(&mut self, batch: Batch) -> Result<(), Error> {
@@ -29,12 +34,7 @@ impl Store for MemoryStore {
         if position < committed {
             return Err(Error::Backwards { position, committed });
         }
-        for (key, value) in batch.rows {
-            match value {
-                Some(value) => self.rows.insert(key, value),
-                None => self.rows.remove(&key),
-            };
-        }
+        self.rows.extend(batch.rows);
         self.mark = Some(batch.mark);
         Ok(())
     }

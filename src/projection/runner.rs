@@ -1,42 +1,50 @@
 //! The runner: one task that folds a log into a ledger, tells how far it is, and commits rows to a store.
 //!
 //! ```text
-//!  start ─▶ mark beyond the log? discard ─▶ fold from the first record ─▶ at the mark: same root, same rows?
-//!                                                                         no: discard, and say so
+//!  start ─▶ rows of the store? else of a snapshot? else nothing ─▶ fold the tail ─▶ at the log's head: same root?
+//!                                                                     no: throw them away, say so, start again
 //!        ─▶ caught up ─▶ tail … ─▶ a newer version, a changed record: stopped, said to everybody who waits
 //! ```
 //!
-//! It never skips a record and never serves a store that the log does not bear out. Time is only used to decide
+//! It never skips a record, and tells nobody a position before the log has borne out where it started. Rows are
+//! written on a thread of their own while the fold goes on, one commit at a time. Time is only used to decide
 //! when to commit.
 
+mod begin;
+mod status;
+
 use super::{
-    desk::Desk,
+    checkpoint::Checkpoint,
     fold::Read,
-    rows::{self, Row, Written},
-    store::{self, Mark, Store},
+    snapshot::Snapshots,
+    store::{self, Store},
 };
 use crate::{
     domain::{
         event::Position,
         ledger::{self, Ledger, Stop},
-        merkle::{Hash, LeafHasher},
+        merkle::{Frontier, Hash, LeafHasher},
     },
     event_log::{
-        EventLog, ReadError, Reader, Records,
+        EventLog, Head, ReadError, Reader, Records,
         chain::LeafDiffers,
         codec::{DecodeError, Decoder, Scanned},
         records::Raw,
     },
 };
+use begin::{Beginning, Claim, Origin, begin};
+pub use status::{Found, Projection, Status, Stopped};
 use std::{
-    collections::BTreeMap,
-    future::Future,
+    collections::BTreeSet,
+    future::{Future, pending},
+    mem,
     pin::pin,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 use tokio::{
     sync::watch,
+    task::{JoinError, JoinHandle, spawn_blocking},
     time::{Instant, timeout_at},
 };
 
@@ -53,59 +61,25 @@ pub struct Options {
 
 /// Folds a log; see [`Runner::run`].
 pub struct Runner<S> {
-    store: S,
+    /// `None` while a commit is under way, and after one has failed.
+    store: Option<S>,
+    /// The commit that is under way.
+    writing: Option<JoinHandle<Result<(S, Position), store::Error>>>,
+    snapshots: Option<Snapshots>,
     options: Options,
     ledger: Arc<RwLock<Ledger>>,
     status: watch::Sender<Status>,
     decoder: Decoder,
     hasher: LeafHasher,
-    /// What the store was found to hold, until the fold has come to its mark.
-    found: Option<Mark>,
-    /// `None` until then: nothing is committed over what is not yet compared.
-    written: Option<Written>,
-}
-
-/// What others see of a running fold. Clones see the same.
-#[derive(Clone, Debug)]
-pub struct Projection {
-    /// A plain lock: the runner holds it for a few hundred records at a time (under a millisecond), readers for a
-    /// question, nobody across an await.
-    ledger: Arc<RwLock<Ledger>>,
-    status: watch::Receiver<Status>,
-}
-
-/// How far the fold is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// The last record that was applied.
-    pub position: Position,
-    /// The last record that the store's rows follow from.
-    pub committed: Position,
-    /// Everything that the log held when the runner started has been applied.
-    pub caught_up: bool,
-    /// Records that were quarantined.
-    pub quarantined: u64,
-    /// Records that repeated what was known, or what was forgotten.
-    pub repeated: u64,
-    /// What became of the rows that the store held at the start.
-    pub store: Found,
-    /// Why nothing more is applied: everything that waits is told.
-    pub stopped: Option<Arc<str>>,
-}
-
-/// What became of the rows that the store held at the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Found {
-    /// There were none, or the fold has not come to them yet.
-    #[default]
-    Nothing,
-    /// The log bears them out.
-    Confirmed,
-    /// They were thrown away: a person should know why.
-    Discarded {
-        /// Why.
-        why: Arc<str>,
-    },
+    checkpoint: Checkpoint,
+    /// Where the log ended at the start.
+    head: Head,
+    /// Where the ledger came from.
+    origin: Origin,
+    /// What the log has yet to bear out.
+    claim: Claim,
+    /// Snapshots that the log did not bear out.
+    refuted: BTreeSet<Position>,
 }
 
 /// Why the fold ended.
@@ -133,19 +107,24 @@ pub enum Error {
     /// The ledger cannot go on.
     #[error(transparent)]
     Stop(#[from] Stop),
-    /// Rows cannot be kept.
-    #[error("the store does not take rows: {0}")]
+    /// The store cannot be read nor emptied.
+    #[error("the store can neither be read nor emptied: {0}")]
     Store(#[from] store::Error),
-}
-
-/// The fold does not reach the position that was waited for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the projection stopped at position {position}: {why}")]
-pub struct Stopped {
-    /// The last record that was applied.
-    pub position: Position,
-    /// Why.
-    pub why: Arc<str>,
+    /// The log's own records do not give its root.
+    #[error(
+        "the records up to position {position} give root {computed}, but the log says {said}; verify the log"
+    )]
+    Root {
+        /// Where the log ended when it was asked.
+        position: Position,
+        /// From the records.
+        computed: Hash,
+        /// What the log says.
+        said: Hash,
+    },
+    /// A thread of the program ended by a panic.
+    #[error("a thread that read or wrote rows panicked: {0}")]
+    Panicked(#[from] JoinError),
 }
 
 /// Records that are applied without letting readers in between: about a quarter of a millisecond.
@@ -162,69 +141,6 @@ impl Default for Options {
     }
 }
 
-impl Projection {
-    /// The ledger as it is now. Hold it for a question, not across an await: the fold waits meanwhile.
-    pub fn ledger(&self) -> RwLockReadGuard<'_, Ledger> {
-        // A ledger changes a record at a time, whole or not at all: a panic elsewhere leaves it right.
-        self.ledger.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The ledger as it is now, to try decisions out on it.
-    #[must_use]
-    pub fn desk(&self) -> Desk<'_> {
-        Desk(self.ledger.write().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// How far the fold is.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        self.status.borrow().clone()
-    }
-
-    /// Why nothing more is applied, if so.
-    #[must_use]
-    pub fn ended(&self) -> Option<Arc<str>> {
-        let stopped = self.status.borrow().stopped.clone();
-        // Without a runner nobody will ever change the status again.
-        stopped.or_else(|| self.status.has_changed().is_err().then(|| "it was shut down".into()))
-    }
-
-    /// Waits until the record at `position` is applied.
-    ///
-    /// # Errors
-    /// [`Stopped`] when the fold ends before it.
-    pub async fn wait_for(&mut self, position: Position) -> Result<(), Stopped> {
-        self.wait(|status| status.position >= position).await
-    }
-
-    /// Waits until everything is applied that the log held when the runner started.
-    ///
-    /// # Errors
-    /// [`Stopped`] when the fold ends before that.
-    pub async fn caught_up(&mut self) -> Result<(), Stopped> {
-        self.wait(|status| status.caught_up).await
-    }
-
-    async fn wait(&mut self, reached: impl Fn(&Status) -> bool) -> Result<(), Stopped> {
-        let stopped = |status: &Status, why: Arc<str>| Stopped { position: status.position, why };
-        loop {
-            let seen = self.status.borrow_and_update().clone();
-            if reached(&seen) {
-                return Ok(());
-            }
-            if let Some(why) = &seen.stopped {
-                return Err(stopped(&seen, Arc::clone(why)));
-            }
-            if self.status.changed().await.is_err() {
-                let last = self.status();
-                // Its last word may be what was waited for.
-                let why = last.stopped.clone().unwrap_or_else(|| "it was shut down".into());
-                return if reached(&last) { Ok(()) } else { Err(stopped(&last, why)) };
-            }
-        }
-    }
-}
-
 impl<S: Store> Runner<S> {
     /// A runner that keeps its rows in `store`, and what others see of it.
     #[must_use]
@@ -232,20 +148,37 @@ impl<S: Store> Runner<S> {
         let ledger = Arc::new(RwLock::new(Ledger::new(options.ledger)));
         let status = watch::Sender::new(Status::default());
         let seen = Projection { ledger: Arc::clone(&ledger), status: status.subscribe() };
-        let (decoder, hasher) = Default::default();
-        let (found, written) = (None, None);
-        (Self { store, options, ledger, status, decoder, hasher, found, written }, seen)
+        let runner = Self {
+            store: Some(store),
+            writing: None,
+            snapshots: None,
+            options,
+            ledger,
+            status,
+            decoder: Decoder::default(),
+            hasher: LeafHasher::default(),
+            checkpoint: Checkpoint::default(),
+            head: Head::default(),
+            origin: Origin::Log,
+            claim: Claim::default(),
+            refuted: BTreeSet::new(),
+        };
+        (runner, seen)
     }
 
-    /// Folds `log` from its first record on, until `end` comes true; then commits, and gives the store back.
+    /// The same, that begins with the newest readable of these snapshots where the store has no rows.
+    #[must_use]
+    pub fn with_snapshots(self, snapshots: Snapshots) -> Self {
+        Self { snapshots: Some(snapshots), ..self }
+    }
+
+    /// Folds `log` until `end` comes true; then commits, and gives the store back, unless it failed.
     ///
     /// # Errors
     /// [`Error`]; it was told to everybody who waits, too.
-    pub async fn run<L: EventLog>(mut self, log: &L, end: impl Future) -> Result<S, Error> {
+    pub async fn run<L: EventLog>(mut self, log: &L, end: impl Future) -> Result<Option<S>, Error> {
         let folded = self.fold(log, end).await;
         if let Err(error) = &folded {
-            // What came before the record that ended it was applied; whether that was all is not asked any more.
-            self.progress(Position::MAX);
             let why: Arc<str> = error.to_string().into();
             self.status.send_modify(|status| status.stopped = Some(why));
         }
@@ -253,20 +186,23 @@ impl<S: Store> Runner<S> {
     }
 
     async fn fold<L: EventLog>(&mut self, log: &L, end: impl Future) -> Result<(), Error> {
-        let head = log.head().await?.position;
-        self.look_at_the_store(head)?;
-        let mut reader = log.read(1)?;
         let mut end = pin!(end);
+        let mut reader = self.start(log).await?;
         let mut due = Instant::now() + self.options.commit_every;
-        self.progress(head);
         loop {
             let records = tokio::select! {
                 biased;
                 _ = &mut end => break,
+                written = written(&mut self.writing) => {
+                    self.take_back(written)?;
+                    continue;
+                }
                 records = timeout_at(due, reader.tail()) => records.ok().transpose()?,
             };
-            if let Some(records) = records {
-                self.take(&records, head)?;
+            if let Some(records) = records
+                && !self.take(&records)?
+            {
+                reader = self.start(log).await?;
             }
             let waiting = self.waiting();
             if waiting >= self.options.commit_records || Instant::now() >= due {
@@ -278,52 +214,144 @@ impl<S: Store> Runner<S> {
             // A memory log is always ready: others on this thread get their turn.
             tokio::task::yield_now().await;
         }
-        if self.waiting() > 0 { self.commit().await } else { Ok(()) }
-    }
-
-    /// Notes what the store holds, to be compared; rows beyond the log's end cannot be and are thrown away.
-    fn look_at_the_store(&mut self, head: Position) -> Result<(), Error> {
-        match self.store.mark() {
-            Ok(None) => self.written = Some(Written::default()),
-            Ok(Some(mark)) if mark.position() > head => {
-                let at = mark.position();
-                let why = format!("it stands at position {at}, but the log ends at {head}");
-                self.discard(&why)?;
-            }
-            Ok(Some(mark)) => self.found = Some(mark),
-            Err(error @ store::Error::Damaged { .. }) => self.discard(&error.to_string())?,
-            Err(error) => return Err(error.into()),
+        if self.waiting() > 0 {
+            self.commit().await?;
         }
-        // The mark of nothing is no record that the fold could come to.
-        self.compare_with_the_store()
+        self.finish_writing().await
     }
 
-    fn discard(&mut self, why: &str) -> Result<(), Error> {
-        self.store.discard()?;
-        self.found = None;
-        self.written = Some(Written::default());
-        let why = why.into();
+    /// Finds where to begin, and reads the log from there: from the last record of rows on, to see that it is theirs.
+    async fn start<L: EventLog>(&mut self, log: &L) -> Result<L::Reader, Error> {
+        self.head = log.head().await?;
+        self.begin().await?;
+        let began = self.position();
+        self.claim.tree = log.known_tree().await?.filter(|tree| tree.position() >= began);
+        if self.origin == Origin::Log {
+            // An empty log has nothing to bear out.
+            self.claim.tree.take_if(|tree| tree.position() == 0);
+            self.progress();
+        } else {
+            let ledger = self.ledger.read().unwrap_or_else(PoisonError::into_inner);
+            self.claim.leaf = Some(ledger.leaf());
+        }
+        Ok(log.read(began.max(1))?)
+    }
+
+    async fn begin(&mut self) -> Result<(), Error> {
+        self.finish_writing().await?;
+        let Some(store) = self.store.take() else { return Ok(()) };
+        let (options, end) = (self.options.ledger, self.head.position);
+        let (snapshots, refuted) = (self.snapshots.clone(), self.refuted.clone());
+        let found = move || begin(store, snapshots.as_ref(), options, end, &refuted);
+        let Beginning { store, ledger, checkpoint, origin, discarded } =
+            spawn_blocking(found).await??;
+        let began = ledger.position();
+        (self.store, self.checkpoint, self.origin) = (Some(store), checkpoint, origin);
+        *self.ledger.write().unwrap_or_else(PoisonError::into_inner) = ledger;
         self.status.send_modify(|status| {
-            status.store = Found::Discarded { why };
-            status.committed = 0;
+            status.began = began;
+            status.committed = if origin == Origin::Store { began } else { 0 };
+            // Of several reasons to throw rows away the first is the one that a person should know.
+            if let (Found::Nothing, Some(why)) = (&status.store, discarded) {
+                status.store = Found::Discarded { why: why.into() };
+            }
         });
         Ok(())
     }
 
-    /// Scans, decodes and applies; up to the store's mark first, if that lies within.
-    fn take(&mut self, records: &Records, head: Position) -> Result<(), Error> {
+    /// Scans, decodes and applies; `false` when the log did not bear out where the fold began.
+    fn take(&mut self, records: &Records) -> Result<bool, Error> {
         let all: Vec<_> = records.iter().collect();
-        for chunk in all.chunks(APPLY_RECORDS) {
-            let mut chunk = chunk;
-            if let Some(mark) = self.found.as_ref().map(Mark::position) {
-                let (before, behind) =
-                    chunk.split_at(chunk.partition_point(|(position, _)| *position <= mark));
-                self.apply(before)?;
-                self.compare_with_the_store()?;
-                chunk = behind;
+        let mut rest = all.as_slice();
+        if let Some(leaf) = self.claim.leaf.take()
+            && let Some((position, raw)) = all.first()
+        {
+            if !self.is_the_last(leaf, *position, raw)? {
+                return Ok(false);
             }
-            self.apply(chunk)?;
-            self.progress(head);
+            rest = rest.get(1..).unwrap_or_default();
+        }
+        if let Some(tree) = self.claim.tree.clone() {
+            let (first, behind) =
+                rest.split_at(rest.partition_point(|(at, _)| *at <= tree.position()));
+            self.take_chunks(first)?;
+            if self.position() >= tree.position() && !self.leads_to(&tree)? {
+                return Ok(false);
+            }
+            rest = behind;
+        }
+        self.take_chunks(rest)?;
+        Ok(true)
+    }
+
+    /// Whether the record with which the log begins to be read is the last one that the rows follow from.
+    fn is_the_last(
+        &mut self,
+        leaf: Hash,
+        position: Position,
+        raw: &Raw<'_>,
+    ) -> Result<bool, Error> {
+        let scanned = raw.clone().scan().map_err(|why| Error::NoEvent { position, why })?;
+        let found = self.leaf(position, &scanned)?;
+        let same = found == leaf && position == self.position();
+        if !same {
+            self.refute(format!(
+                "its last record, at position {position}, has the leaf {leaf}, but {found} is there"
+            ))?;
+        } else if self.claim.tree.is_none() {
+            self.confirm();
+        }
+        Ok(same)
+    }
+
+    /// Whether the records lead to the tree that the log has.
+    fn leads_to(&mut self, tree: &Frontier) -> Result<bool, Error> {
+        self.claim.tree = None;
+        let (position, said) = (tree.position(), tree.root());
+        let computed = self.ledger.read().unwrap_or_else(PoisonError::into_inner).root();
+        if computed == said {
+            self.confirm();
+            return Ok(true);
+        }
+        if self.origin == Origin::Log {
+            return Err(Error::Root { position, computed, said });
+        }
+        let began = self.status.borrow().began;
+        self.refute(format!("its rows of position {began} lead to root {computed} at position {position}, but the log has {said}"))?;
+        Ok(false)
+    }
+
+    fn confirm(&mut self) {
+        if self.origin == Origin::Store {
+            self.status.send_if_modified(|status| {
+                let first = status.store == Found::Nothing;
+                if first {
+                    status.store = Found::Confirmed;
+                }
+                first
+            });
+        }
+        self.progress();
+    }
+
+    /// The rows are of another log: they are not begun with again.
+    fn refute(&mut self, why: String) -> Result<(), Error> {
+        self.claim = Claim::default();
+        if self.origin == Origin::Store {
+            self.store.as_mut().map_or(Ok(()), Store::discard)?;
+            let why = format!("it is of another log: {why}").into();
+            self.status.send_modify(|status| status.store = Found::Discarded { why });
+        } else {
+            self.refuted.insert(self.status.borrow().began);
+        }
+        Ok(())
+    }
+
+    fn take_chunks(&mut self, records: &[(Position, Raw<'_>)]) -> Result<(), Error> {
+        for chunk in records.chunks(APPLY_RECORDS) {
+            let applied = self.apply(chunk);
+            self.progress();
+            applied?;
         }
         Ok(())
     }
@@ -357,78 +385,90 @@ impl<S: Store> Runner<S> {
         }
     }
 
-    /// At the store's mark: the same root and the same rows, or the store is thrown away.
-    fn compare_with_the_store(&mut self) -> Result<(), Error> {
-        let ledger = Arc::clone(&self.ledger);
-        let ledger = ledger.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(mark) = self.found.take_if(|mark| mark.position() == ledger.position()) else {
-            return Ok(());
-        };
-        let at = mark.position();
-        if mark.tree != *ledger.frontier() {
-            let (root, found) = (ledger.root(), mark.root());
-            let why = format!("at position {at} it stands for root {found}, the log's is {root}");
-            return self.discard(&why);
+    /// Tells how far the fold is, unless the log has yet to bear out where it began.
+    fn progress(&self) {
+        if self.origin != Origin::Log && self.claim.is_open() {
+            return;
         }
-        let mut held = BTreeMap::new();
-        let all = self.store.rows(&mut |Row(key, value)| {
-            held.insert(key, value);
-        });
-        match all {
-            Err(error @ store::Error::Damaged { .. }) => return self.discard(&error.to_string()),
-            all => all?,
-        }
-        let expected = rows::of(&ledger);
-        if let Some(key) = rows::first_difference(&held, &expected) {
-            let why = format!("at position {at} its row {key:?} is not what the log says");
-            return self.discard(&why);
-        }
-        self.written = Some(Written::found(held));
-        self.status.send_modify(|status| {
-            status.store = Found::Confirmed;
-            status.committed = at;
-        });
-        Ok(())
-    }
-
-    /// Records that are applied and not committed; none while the store is not yet compared.
-    fn waiting(&self) -> u64 {
-        let status = self.status.borrow();
-        let waiting = status.position.saturating_sub(status.committed);
-        if self.written.is_some() { waiting } else { 0 }
-    }
-
-    async fn commit(&mut self) -> Result<(), Error> {
-        let Some(written) = &mut self.written else { return Ok(()) };
-        let batch = {
-            let ledger = self.ledger.read().unwrap_or_else(PoisonError::into_inner);
-            written.batch(&ledger)
-        };
-        let position = batch.mark.position();
-        // Disks block; a runtime of one thread has no other to hand the work to.
-        let multi = tokio::runtime::Handle::current().runtime_flavor()
-            == tokio::runtime::RuntimeFlavor::MultiThread;
-        let store = &mut self.store;
-        if multi {
-            tokio::task::block_in_place(|| store.commit(batch))?
-        } else {
-            store.commit(batch)?
-        }
-        self.status.send_modify(|status| status.committed = position);
-        Ok(())
-    }
-
-    fn progress(&self, head: Position) {
         let ledger = self.ledger.read().unwrap_or_else(PoisonError::into_inner);
         let (position, counts) = (ledger.position(), ledger.counts());
         let quarantined = ledger.quarantined().len() as u64;
         drop(ledger);
+        let caught_up = !self.claim.is_open() && position >= self.head.position;
         self.status.send_modify(|status| {
             status.position = position;
-            status.caught_up |= position >= head;
+            status.caught_up |= caught_up;
             status.quarantined = quarantined;
             status.repeated = counts.repeated.saturating_add(counts.dropped);
         });
+    }
+
+    fn position(&self) -> Position {
+        self.ledger.read().unwrap_or_else(PoisonError::into_inner).position()
+    }
+}
+
+/// How rows are committed.
+impl<S: Store> Runner<S> {
+    /// Records that are applied and not committed; none while nothing may be committed.
+    fn waiting(&self) -> u64 {
+        let status = self.status.borrow();
+        let kept = status.unkept.is_none();
+        if kept { status.position.saturating_sub(status.committed) } else { 0 }
+    }
+
+    /// Begins a commit, once the one before it is done.
+    async fn commit(&mut self) -> Result<(), Error> {
+        self.finish_writing().await?;
+        let Some(mut store) = self.store.take() else { return Ok(()) };
+        let (ledger, mut checkpoint) = (Arc::clone(&self.ledger), mem::take(&mut self.checkpoint));
+        // Making bytes of rows takes long enough to be a thread's work; nothing is applied meanwhile.
+        let changes = spawn_blocking(move || (checkpoint.changes(&ledger), checkpoint));
+        let (batch, checkpoint) = changes.await?;
+        self.checkpoint = checkpoint;
+        self.writing = Some(spawn_blocking(move || {
+            let batch = batch?;
+            let position = batch.mark.position();
+            store.commit(batch).map(|()| (store, position))
+        }));
+        Ok(())
+    }
+
+    async fn finish_writing(&mut self) -> Result<(), Error> {
+        if self.writing.is_some() {
+            let written = written(&mut self.writing).await;
+            self.take_back(written)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the store back after a commit. Rows are a cache: when it failed, the fold goes on without.
+    fn take_back(&mut self, written: Written<S>) -> Result<(), Error> {
+        self.writing = None;
+        match written? {
+            Ok((store, position)) => {
+                self.store = Some(store);
+                self.status.send_modify(|status| status.committed = position);
+            }
+            Err(error) => {
+                let why = error.to_string().into();
+                self.status.send_modify(|status| status.unkept = Some(why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a commit ended.
+type Written<S> = Result<Result<(S, Position), store::Error>, JoinError>;
+
+/// Waits for the commit that is under way; for ever where there is none.
+async fn written<S>(
+    writing: &mut Option<JoinHandle<Result<(S, Position), store::Error>>>,
+) -> Written<S> {
+    match writing {
+        Some(writing) => writing.await,
+        None => pending().await,
     }
 }
 

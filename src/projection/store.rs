@@ -1,11 +1,12 @@
 //! Where rows are kept between two starts: the trait, its contract, and what is committed.
 
-use super::rows::{Row, RowKey, RowValue};
 use crate::domain::{
     event::Position,
+    ledger::{Options, state::RowKey},
     merkle::{Frontier, Hash},
 };
-use std::{collections::BTreeMap, path::PathBuf};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Rows and the place in the log that they stand for.
 ///
@@ -23,11 +24,11 @@ use std::{collections::BTreeMap, path::PathBuf};
 /// 2. **A commit may be lost, but only from the end.** Nothing needs to be durable when `commit` returns:
 ///    what is lost is folded again. Commits are never reordered.
 /// 3. **Forward.** A batch whose mark lies before the store's is refused and changes nothing.
-/// 4. **Never wrong rows.** What cannot be read as it was written is [`Error::Damaged`], not a row. The caller
-///    then discards everything and folds the log from the beginning: a store holds no money, only time.
-/// 5. **One writer.** A store that lives outside the process keeps a second process out.
+/// 4. **One writer.** A store that lives outside the process keeps a second process out.
 ///
-/// A store knows no meaning: it neither sums rows nor compares the mark with a log. That is the runner's work.
+/// A store knows no meaning: it neither decodes rows nor compares anything with a log. Rows carry their own
+/// checksums and the mark one over all of them, so whatever a store gives back is believed only as a whole
+/// (`checkpoint.rs`). What is not believed is discarded: a store holds no money, only time.
 pub trait Store: Send + 'static {
     /// Where the rows stand; `None` while nothing was committed.
     ///
@@ -38,8 +39,8 @@ pub trait Store: Send + 'static {
     /// Hands every row to `each`, in order of keys, all of the same commit as [`Self::mark`].
     ///
     /// # Errors
-    /// [`Error`]; rows that were handed out before it are of no use.
-    fn rows(&self, each: &mut dyn FnMut(Row)) -> Result<(), Error>;
+    /// [`Error`], or what `each` said; rows that were handed out before it are of no use.
+    fn rows(&self, each: &mut EachRow<'_>) -> Result<(), Error>;
 
     /// Commits a batch.
     ///
@@ -53,21 +54,35 @@ pub trait Store: Send + 'static {
     /// # Errors
     /// [`Error::Io`].
     fn discard(&mut self) -> Result<(), Error>;
+
+    /// Why what was there when it was opened could not be opened and was moved aside; `None` if it was not.
+    fn moved_aside(&self) -> Option<&str> {
+        None
+    }
 }
 
-/// The place in the log that rows stand for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is done with each row.
+pub type EachRow<'e> = dyn FnMut(RowKey, &[u8]) -> Result<(), Error> + 'e;
+
+/// The place in the log that rows stand for, and what holds of all of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
     /// The Merkle tree of the records that the rows follow from; its size is their last position. Rows of another
     /// log have another root.
     pub tree: Frontier,
+    /// What the ledger keeps whose rows they are.
+    pub options: Options,
+    /// How many rows.
+    pub rows: u64,
+    /// The sum of the rows' checksums, modulo 2^128: none is missing, none is an old one.
+    pub sum: u128,
 }
 
 /// What changes in one commit: several changes of one row between two commits are one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// Rows as they are from now on; `None` removes one, there or not.
-    pub rows: BTreeMap<RowKey, Option<RowValue>>,
+    /// Rows as they are from now on, as `keys.rs` writes them, each once, in order of keys.
+    pub rows: Vec<(RowKey, Vec<u8>)>,
     /// Where they stand.
     pub mark: Mark,
 }
@@ -89,6 +104,14 @@ pub enum Error {
         /// What does not fit.
         why: String,
     },
+    /// Another process writes to it.
+    #[error("{} is held by another process ({holder}); stop it, or give another folder", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// What the other process wrote about itself.
+        holder: String,
+    },
     /// The operating system says no.
     #[error("{}: {source}", path.display())]
     Io {
@@ -97,6 +120,13 @@ pub enum Error {
         /// What it says.
         source: std::io::Error,
     },
+}
+
+impl Error {
+    /// Something that is not as it was written.
+    pub(super) fn damaged(why: impl ToString) -> Self {
+        Self::Damaged { why: why.to_string() }
+    }
 }
 
 impl Mark {

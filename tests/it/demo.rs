@@ -13,6 +13,7 @@ use bizrq::{
         codec::{Decoded, Decoder},
         file::{self, FileLog},
         memory::MemoryLog,
+        records::Raw,
     },
 };
 use serde_json::Value;
@@ -41,6 +42,31 @@ async fn play(seed: u64, pods: u64) -> (MemoryLog, Played) {
     let log = MemoryLog::default();
     let played = demo::play(&log, Options { seed, pods }, |_| {}).await.unwrap();
     (log, played)
+}
+
+/// Every event of a company's log.
+pub(crate) fn events_of(seed: u64, pods: u64) -> Vec<Event<'static>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let lines: Vec<Vec<u8>> = runtime.block_on(async {
+        let (log, _) = play(seed, pods).await;
+        let (mut lines, mut reader) = (Vec::new(), log.read(1).unwrap());
+        while let Some(records) = reader.next().await.unwrap() {
+            lines.extend(records.iter().map(|(_, raw)| match raw {
+                Raw::Line(line) => line.to_vec(),
+                Raw::Parts(_) => panic!("a memory log has lines"),
+            }));
+        }
+        lines
+    });
+    let mut decoder = Decoder::default();
+    // Events borrow from their lines, which live as long as the tests.
+    let lines: &'static [Vec<u8>] = Vec::leak(lines);
+    let event =
+        |line: &'static Vec<u8>| match decoder.decode(&Raw::Line(line).scan().unwrap()).unwrap() {
+            Decoded::Event(event) => event,
+            other => panic!("{other:?}"),
+        };
+    lines.iter().map(event).collect()
 }
 
 /// Folds a log; `each` sees every event before and after it is applied.

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 const WORLDS: u64 = 160;
 
 /// The worlds of one law; laws do not share worlds.
-fn worlds(law: u64, count: u64) -> impl Iterator<Item = World> {
+pub(crate) fn worlds(law: u64, count: u64) -> impl Iterator<Item = World> {
     let first = std::env::var("BIZRQ_SEED").ok().map_or(1, |seed| seed.parse().expect("a number"));
     (0..count).map(move |i| World::new(first + law * 1_000_000 + i))
 }
@@ -37,7 +37,7 @@ impl World {
         self.scale.millis(world::END)
     }
 
-    fn dice(&self) -> Dice {
+    pub(crate) fn dice(&self) -> Dice {
         Dice::seed_from_u64(self.seed ^ 0x5eed)
     }
 

@@ -17,6 +17,7 @@ mod nats;
 mod oracle;
 mod quota_cli;
 mod recordings;
+mod restored;
 mod rules;
 mod schemas;
 mod shared;

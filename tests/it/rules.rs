@@ -7,5 +7,6 @@ mod histories;
 mod model;
 mod paces;
 mod refusals;
+mod told;
 mod traces;
 mod world;

@@ -35,7 +35,7 @@ impl Book {
         let asked = shared(asked)?;
         let known = self.works.slots.get(&object).and_then(|s| self.works.row(*s));
         let newest = known.and_then(|w| w.observed.as_ref()).map(|o| o.version);
-        if self.ended.contains_key(&object) || newest.is_some_and(|newest| version <= newest) {
+        if self.ended.contains(object) || newest.is_some_and(|newest| version <= newest) {
             return Ok(());
         }
         let (slot, _) = self.row(object);
@@ -48,7 +48,7 @@ impl Book {
     /// A workload is no more; its pods may live on, where it was.
     pub fn workload_gone(&mut self, stamp: Stamp, fact: &WorkloadGone<'_>) {
         let object = ObjectId { cluster: stamp.cluster, uid: Uid::of(&fact.workload.uid) };
-        if self.ended.insert(object, stamp.time).is_some() {
+        if !self.ended.insert(object, stamp.time) {
             return;
         }
         if let Some(slot) = self.works.slots.get(&object).copied() {

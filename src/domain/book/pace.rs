@@ -13,6 +13,7 @@ use crate::domain::{
     quantity::Milli,
     time::{ORIGIN, Timestamp},
 };
+use serde::{Deserialize, Serialize};
 
 /// Spend as a line: `base + rate × (t − ORIGIN)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Pace {
 }
 
 /// What the book knows of paces.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Paces {
     /// By key: every account's pace is in the tree.
     known: Vec<bool>,

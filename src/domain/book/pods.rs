@@ -121,7 +121,7 @@ impl Book {
 
     /// Adds a pod to what its workload is charged for, or takes it out.
     fn shift(&mut self, pod: &Pod, joins: bool) {
-        let Some(work) = self.works.row_mut(pod.slot) else { return };
+        let Some(work) = self.works.sums_mut(pod.slot) else { return };
         if pod.apart || work.open.is_some() {
             self.change(pod.slot, None, |work| {
                 let pods = if pod.apart { work.apart_in(pod.group) } else { &mut work.members };
@@ -154,6 +154,11 @@ impl Book {
         }
     }
 
+    /// The pods that the last observation set apart, or joined.
+    pub(in crate::domain) fn turned(&mut self) -> impl Iterator<Item = ObjectId> {
+        self.turned.drain(..)
+    }
+
     /// A workload was observed in `group`. At its first observation every pod is compared with it; at a move
     /// the pods come along, and those that were apart because they are where it goes now are joined.
     pub(super) fn regroup(&mut self, slot: u32, group: GroupId, first: bool) {
@@ -167,9 +172,11 @@ impl Book {
             return;
         }
         let mut turned: Vec<(ObjectId, Pod)> = Vec::new();
+        self.turned.clear();
         for (id, pod) in self.pods.iter_mut().filter(|(_, p)| p.slot == slot) {
             let apart = if first { pod.group != group } else { pod.apart && pod.group != group };
             if apart != pod.apart {
+                self.turned.push(*id);
                 turned.push((*id, pod.clone()));
                 pod.apart = apart;
             }
@@ -190,7 +197,7 @@ impl Book {
 }
 
 impl Work {
-    fn apart_in(&mut self, group: GroupId) -> &mut super::workload::Pods {
+    pub(super) fn apart_in(&mut self, group: GroupId) -> &mut super::workload::Pods {
         let at = self.apart.iter().position(|(g, _)| *g == group).unwrap_or_else(|| {
             self.apart.push((group, super::workload::Pods::default()));
             self.apart.len().saturating_sub(1)

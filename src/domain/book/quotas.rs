@@ -16,10 +16,11 @@ use crate::domain::{
     names::{GroupId, KeyId, Names, Uid},
     time::{HOUR_MS, Timestamp},
 };
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// What a quota object says, in numbers: `cash/K` in milli-units × milliseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// The parent; `None` for a root.
     pub parent: Option<GroupId>,
@@ -35,7 +36,7 @@ pub struct Spec {
 pub type Limits = Vec<(KeyId, i128)>;
 
 /// A quota object in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declaration {
     /// The object.
     pub uid: Uid,
@@ -46,7 +47,7 @@ pub struct Declaration {
 }
 
 /// A quota object that is not in force, because it breaks a rule (the webhook was bypassed, or a restore).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invalid {
     /// The object.
     pub object: Declaration,
@@ -57,7 +58,7 @@ pub struct Invalid {
 }
 
 /// A change that was let through its review and is neither declared, superseded nor expired.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     /// Its record.
     pub position: Position,
@@ -105,8 +106,8 @@ pub enum Outcome {
 }
 
 /// A group's account.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Account {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(in crate::domain) struct Account {
     pub(super) declared: Option<Declaration>,
     /// The parent by the last declaration in force, kept when it is removed. `Some(None)`: a root.
     pub(super) place: Option<Option<GroupId>>,
@@ -171,7 +172,7 @@ impl Book {
     /// Every group that was ever declared or proposed.
     pub fn accounts(&self) -> impl Iterator<Item = GroupId> + '_ {
         let used = |a: &Account| a.opened.is_some() || !a.proposals.is_empty();
-        (0..).zip(&self.accounts).filter(move |(_, a)| used(a)).map(|(id, _)| GroupId(id))
+        (0..).zip(self.accounts.as_slice()).filter(move |(_, a)| used(a)).map(|(id, _)| GroupId(id))
     }
 
     pub(super) fn account(&self, group: GroupId) -> Option<&Account> {
@@ -179,12 +180,7 @@ impl Book {
     }
 
     fn account_mut(&mut self, group: GroupId) -> &mut Account {
-        if self.accounts.len() <= group.index() {
-            self.accounts.resize_with(group.index().saturating_add(1), Account::default);
-        }
-        // Just made large enough.
-        #[allow(clippy::indexing_slicing)]
-        &mut self.accounts[group.index()]
+        self.accounts.at_mut(group.index(), Account::default)
     }
 }
 
@@ -511,7 +507,7 @@ impl Book {
 
     /// Makes the tree say what the account says: claims by the larger, admits by the smaller, counts in every
     /// place.
-    fn settle(&mut self, group: GroupId) {
+    pub(super) fn settle(&mut self, group: GroupId) {
         let Some(account) = self.accounts.get(group.index()) else { return };
         let parents: Vec<_> = account.places().into_iter().flatten().collect();
         let mut terms: Vec<(KeyId, i128, i128)> = Vec::new();

@@ -131,7 +131,7 @@ impl Book {
         let known = self.works.slots.get(&asked.workload).and_then(|s| self.works.row(*s));
         let newest = known.and_then(|w| w.observed.as_ref()).map(|o| o.version);
         let over = newest.is_some_and(|newest| create || newest > asked.old);
-        if over || self.ended.contains_key(&asked.workload) {
+        if over || self.ended.contains(asked.workload) {
             return;
         }
         let held = Reservation {

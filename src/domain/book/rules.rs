@@ -13,9 +13,10 @@ use crate::domain::{
     quantity::Milli,
     time::Timestamp,
 };
+use serde::{Deserialize, Serialize};
 
 /// Why a quota object is not, or may not be, in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// The parent is not declared, or is being removed.
     ParentNotFound(GroupId),
@@ -38,7 +39,7 @@ pub enum Fault {
 }
 
 /// A limit that is in the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exceeded {
     /// Whose limit.
     pub group: GroupId,
@@ -53,7 +54,7 @@ pub struct Exceeded {
 }
 
 /// A limit below what is already given to children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TooFew {
     /// Of what.
     pub key: KeyId,

@@ -26,7 +26,7 @@ pub(super) enum Undo {
 pub(super) struct Size {
     tree: (usize, usize),
     accounts: usize,
-    rows: usize,
+    rows: u32,
 }
 
 /// The book plus decisions that are not on the log yet, or not read yet. When it is dropped, the book is what
@@ -59,7 +59,7 @@ impl<'b> Trial<'b> {
         book.size = Size {
             tree: book.tree.size(),
             accounts: book.accounts.len(),
-            rows: book.works.rows.len(),
+            rows: book.works.rows.count(),
         };
         book.tree.step();
         Self { book, items: 0 }

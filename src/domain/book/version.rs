@@ -1,7 +1,11 @@
 //! Versions of an object: `resourceVersion` where an API server counts, `generation` where none does.
 
+use serde::{Deserialize, Serialize};
+
 /// Which of two observations of one object is the later one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub(super) struct Version {
     /// `metadata.resourceVersion`; 0 where there is no API server.
     pub(super) resource: u64,

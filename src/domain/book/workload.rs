@@ -11,10 +11,11 @@ use crate::domain::{
     names::{GroupId, KeyId, ObjectId, Uid},
     quantity::Milli,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Names an admission: its record, and its place in the batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ticket {
     /// The record.
     pub position: Position,
@@ -23,8 +24,8 @@ pub struct Ticket {
 }
 
 /// A workload: what is known of it and what was promised to it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Work {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(in crate::domain) struct Work {
     pub(super) object: ObjectId,
     /// Where it is: as observed, else as its first pod said.
     pub(super) group: Option<GroupId>,
@@ -32,9 +33,11 @@ pub(super) struct Work {
     pub(super) gone: bool,
     /// Pods of it were seen, so it exists although nobody observed it.
     pub(super) had_pods: bool,
-    /// The pods that count where the workload is.
+    /// The pods that count where the workload is. (This and `apart` follow from the pods' own rows.)
+    #[serde(skip)]
     pub(super) members: Pods,
     /// The pods that were recorded in another group than the workload, by that group.
+    #[serde(skip)]
     pub(super) apart: Vec<(GroupId, Pods)>,
     /// What reviews admitted of what it is.
     pub(super) reviewed: Option<Arc<Amounts>>,
@@ -42,7 +45,7 @@ pub(super) struct Work {
 }
 
 /// A workload as it really is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Observed {
     pub(super) version: Version,
     pub(super) group: GroupId,
@@ -50,7 +53,7 @@ pub(super) struct Observed {
 }
 
 /// What is charged beside what is real.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Open {
     pub(super) reservations: Vec<Reservation>,
     pub(super) resizes: Vec<Resize>,
@@ -58,7 +61,7 @@ pub(super) struct Open {
 }
 
 /// An admission that is neither confirmed nor expired.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reservation {
     pub(super) ticket: Ticket,
     pub(super) operation: Operation,
@@ -70,7 +73,7 @@ pub(super) struct Reservation {
 }
 
 /// An admitted resize of one pod, neither confirmed nor expired.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Resize {
     pub(super) ticket: Ticket,
     pub(super) pod: ObjectId,
@@ -85,7 +88,7 @@ pub(super) struct Resize {
 }
 
 /// A former charge that stays for a while: pods admitted against it may still come.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
     pub(super) position: Position,
     pub(super) group: GroupId,

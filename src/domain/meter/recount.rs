@@ -87,7 +87,7 @@ impl Meter {
         mut each: impl FnMut(&'m Pod, GroupId, &'m Measure, Segment),
     ) {
         let window = Window { to: Some(self.clamped(at)), ..self.window };
-        for pod in self.pods.iter().flatten() {
+        for (_, pod) in self.pods.iter() {
             pod.segments(self.basis, |segment| {
                 let measure = self.shapes.known(segment.placement, segment.held);
                 if let (Some(cut), Some(measure)) = (window.cut(segment), measure) {
@@ -100,8 +100,7 @@ impl Meter {
     /// A pod that is remembered.
     #[must_use]
     pub fn pod(&self, id: ObjectId) -> Option<&Pod> {
-        let slot = self.index.get(&id)?;
-        self.pods.get(*slot as usize)?.as_ref()
+        self.pods.get(*self.index.get(&id)?)
     }
 
     /// How many pods are remembered, ended ones included.
@@ -119,7 +118,7 @@ impl Meter {
     /// Every group's sums as of `at`.
     fn sums_at(&self, at: Timestamp) -> Result<Cow<'_, [Sums]>, Unanswerable> {
         if self.newest.is_none_or(|newest| newest <= self.clamped(at)) {
-            return Ok(Cow::Borrowed(&self.groups));
+            return Ok(Cow::Borrowed(self.groups.as_slice()));
         }
         self.recount(at).map(Cow::Owned)
     }
@@ -129,7 +128,7 @@ impl Meter {
         if let Some(until) = self.forgotten_until.filter(|until| at < *until) {
             return Err(Unanswerable::Forgotten { until });
         }
-        let mut groups: Vec<Sums> = self.groups.iter().map(Sums::emptied).collect();
+        let mut groups: Vec<Sums> = self.groups.as_slice().iter().map(Sums::emptied).collect();
         let (mut result, mut slots) = (Ok(()), Vec::new());
         self.each_segment(at, |_, group, measure, segment| {
             if let (Ok(()), Some(sums)) = (result, groups.get_mut(group.index())) {
@@ -138,10 +137,10 @@ impl Meter {
             }
         });
         result?;
-        for (sums, settled) in groups.iter_mut().zip(&self.settled) {
+        for (sums, settled) in groups.iter_mut().zip(self.settled.as_slice()) {
             sums.absorb(settled)?;
         }
-        for adjusted in self.adjusted.iter().filter(|a| a.at < at) {
+        for adjusted in self.adjusted.as_slice().iter().filter(|a| a.at < at) {
             if let Some(sums) = groups.get_mut(adjusted.group.index()) {
                 let slot = sums.slot(adjusted.key);
                 sums.adjust(slot, adjusted.at, adjusted.exact)?;
@@ -219,7 +218,7 @@ impl Meter {
                 course.add(group, Piece { from, to, amount });
             }
         });
-        for adjusted in self.adjusted.iter().filter(|a| a.key == key) {
+        for adjusted in self.adjusted.as_slice().iter().filter(|a| a.key == key) {
             let at = adjusted.at;
             let counts = opened(adjusted.group).is_some_and(|opened| opened <= at);
             if counts && hour <= at && at < end {
@@ -267,7 +266,8 @@ impl Meter {
                 sum = product(amount, to.since(from).max(0)).and_then(|a| sum?.checked_add(a));
             }
         });
-        let adjusted = self.adjusted.iter().filter(|a| a.group == group && Some(a.key) == key);
+        let adjusted =
+            self.adjusted.as_slice().iter().filter(|a| a.group == group && Some(a.key) == key);
         for a in adjusted.filter(|a| part.from <= a.at && a.at < part.to) {
             sum = sum.and_then(|s| s.checked_add(a.exact));
         }

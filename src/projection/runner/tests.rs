@@ -4,12 +4,13 @@ use super::*;
 use crate::{
     domain::{
         event::{Data, Event, EventId, PodStarted, PodStopped, StartBasis, StopBasis},
+        ledger::state::{RowKey, TableName},
         quantity::Quantity,
         resources::{Models, Resources},
         time::{ORIGIN, Timestamp},
     },
     event_log::{NewEvent, memory::MemoryLog},
-    projection::{Batch, MemoryStore, RowKey, RowValue},
+    projection::{Batch, MemoryStore},
 };
 use tokio::sync::oneshot;
 
@@ -89,7 +90,7 @@ async fn folded(log: &MemoryLog, store: MemoryStore) -> (Status, MemoryStore) {
         drop(end);
     };
     let (store, ()) = tokio::join!(runner.run(log, ended), watch);
-    (seen.status(), store.unwrap())
+    (seen.status(), store.unwrap().unwrap())
 }
 
 #[tokio::test]
@@ -122,18 +123,31 @@ async fn whoever_waits_for_a_position_sees_it_in_the_ledger() {
         assert_eq!(&*why, "it was shut down");
     };
     let (store, ()) = tokio::join!(runner.run(&log, ended), watch);
-    assert_eq!(store.unwrap().mark().unwrap().unwrap().position(), 600, "the end commits");
+    let store = store.unwrap().unwrap();
+    assert_eq!(store.mark().unwrap().unwrap().position(), 600, "the end commits");
 }
 
 #[tokio::test]
 async fn rows_of_another_log_are_thrown_away_and_it_is_said() {
     let (_, store) = folded(&log_of(20).await, MemoryStore::default()).await;
-    let other = MemoryLog::default();
-    other.append((1..=30).map(|n| start(n * 2)).collect()).await.unwrap();
-    let (status, rebuilt) = folded(&other, store).await;
-    let Found::Discarded { why } = &status.store else { panic!("{status:?}") };
-    assert!(why.contains("at position 20 it stands for root"), "{why}");
-    assert_eq!(rebuilt, folded(&other, MemoryStore::default()).await.1);
+    let all_other = |n| start(n * 2);
+    let one_other = |n| start(if n == 7 { 700 } else { n });
+    for (length, what) in
+        [(20, "has the leaf"), (30, "has the leaf"), (20, "lead to"), (30, "lead to")]
+    {
+        let other = MemoryLog::default();
+        let events = 1..=length;
+        let events = match what {
+            "lead to" => events.map(one_other).collect(),
+            _ => events.map(all_other).collect(),
+        };
+        other.append(events).await.unwrap();
+        let (status, rebuilt) = folded(&other, store.clone()).await;
+        let Found::Discarded { why } = &status.store else { panic!("{status:?}") };
+        assert!(why.starts_with("it is of another log: its "), "{why}");
+        assert!(why.contains("position 20") && why.contains(what), "{why}");
+        assert_eq!(rebuilt, folded(&other, MemoryStore::default()).await.1);
+    }
 }
 
 #[tokio::test]
@@ -146,17 +160,58 @@ async fn rows_ahead_of_the_log_are_thrown_away() {
 }
 
 #[tokio::test]
-async fn a_row_that_the_log_does_not_say_is_found() {
+async fn a_changed_row_a_missing_row_and_an_old_row_are_found() {
     let log = log_of(20).await;
-    let (_, mut store) = folded(&log, MemoryStore::default()).await;
+    let (_, old) = folded(&log, MemoryStore::default()).await;
+    log.append((21..=40).map(start).collect()).await.unwrap();
+    let (_, store) = folded(&log, old.clone()).await;
     let mark = store.mark().unwrap().unwrap();
-    let forged = RowValue::Quota(Vec::new());
-    let rows = [(RowKey::Usage("team-1".into()), Some(forged))].into();
-    store.commit(Batch { rows, mark }).unwrap();
-    let (status, rebuilt) = folded(&log, store).await;
+    let of = |rows: Vec<_>| {
+        let mut store = MemoryStore::default();
+        store.commit(Batch { rows, mark: mark.clone() }).unwrap();
+        store
+    };
+    let rows = || store.all().clone().into_iter();
+    let pods = |key: &RowKey| key.table == TableName::Pods && key.block == 0;
+    let last = |key: &RowKey| key.table == TableName::Pods && key.block == 2;
+    let flipped = |(key, mut bytes): (RowKey, Vec<u8>)| {
+        if pods(&key) {
+            bytes[9] ^= 4;
+        }
+        (key, bytes)
+    };
+    let outdated = |(key, bytes): (RowKey, Vec<u8>)| {
+        let before = old.all().get(&key).filter(|_| key.table == TableName::Sums);
+        (key, before.cloned().unwrap_or(bytes))
+    };
+    for (what, damaged) in [
+        ("Pods", of(rows().map(flipped).collect())),
+        ("were committed together", of(rows().filter(|(key, _)| !last(key)).collect())),
+        ("were committed together", of(rows().map(outdated).collect())),
+    ] {
+        let (status, rebuilt) = folded(&log, damaged).await;
+        let Found::Discarded { why } = &status.store else { panic!("{what}: {status:?}") };
+        assert!(why.contains(what), "{why}");
+        assert_eq!(rebuilt, store);
+    }
+}
+
+#[tokio::test]
+async fn rows_of_other_options_are_thrown_away() {
+    let log = log_of(20).await;
+    let (_, store) = folded(&log, MemoryStore::default()).await;
+    let ledger = ledger::Options { history: false, ..ledger::Options::default() };
+    let (runner, mut seen) = Runner::new(store, Options { ledger, ..Options::default() });
+    let (end, ended) = oneshot::channel::<()>();
+    let watch = async {
+        seen.caught_up().await.unwrap();
+        drop(end);
+    };
+    let (ended, ()) = tokio::join!(runner.run(&log, ended), watch);
+    ended.unwrap();
+    let status = seen.status();
     let Found::Discarded { why } = &status.store else { panic!("{status:?}") };
-    assert!(why.contains("team-1"), "{why}");
-    assert_eq!(rebuilt, folded(&log, MemoryStore::default()).await.1);
+    assert!(why.contains("history: true") && why.contains("history: false"), "{why}");
 }
 
 #[tokio::test]
@@ -185,16 +240,10 @@ async fn what_contradicts_or_says_nothing_is_counted_and_does_not_stop() {
     log.append(events).await.unwrap();
     let (status, store) = folded(&log, MemoryStore::default()).await;
     assert_eq!((status.position, status.quarantined, status.repeated), (10, 2, 1));
-    let mut quarantined = Vec::new();
-    store
-        .rows(&mut |Row(_, value)| {
-            if let RowValue::Quarantined { position, reason } = value {
-                quarantined.push((position, reason));
-            }
-        })
-        .unwrap();
-    assert_eq!(quarantined.iter().map(|q| q.0).collect::<Vec<_>>(), [6, 7]);
-    assert!(quarantined[1].1.contains("missing field"), "{quarantined:?}");
+    let (ledger, _) = Checkpoint::load(&store, ledger::Options::default()).unwrap().unwrap();
+    let quarantined = ledger.quarantined();
+    assert_eq!(quarantined.iter().map(|q| q.position).collect::<Vec<_>>(), [6, 7]);
+    assert!(quarantined[1].reason.contains("missing field"), "{quarantined:?}");
 }
 
 #[tokio::test]

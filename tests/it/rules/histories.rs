@@ -5,10 +5,12 @@ use super::{
     model::{Model, NONE},
     world::{Adm, CASH, CPU, Dem, GROUPS, Hard, KEYS, Prop, QSpec, Real, Rec},
 };
+use crate::{oracle::world::Dice, restored};
 use bizrq::domain::{
     admission::Reason,
     book::Frozen,
     event::Operation::{Create, Delete, Update},
+    ledger::Options,
 };
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::IndexedRandom};
 use std::collections::{BTreeMap, BTreeSet};
@@ -696,6 +698,12 @@ fn run(count: u64, strict: bool, expected: &[&'static str]) {
                 tail.cloned().collect::<Vec<_>>().join("\n")
             );
             std::panic::resume_unwind(error);
+        }
+        if seed % 3 == 0 {
+            // What the book was told, by a whole ledger that is written and read again.
+            let what = format!("history {seed}, strict {strict}");
+            let mut dice = Dice::seed_from_u64(seed);
+            restored::check(&what, Options::default(), &world.real.told, &mut dice);
         }
         records += world.model.position;
         for (what, n) in world.seen.0 {

@@ -5,8 +5,9 @@ use bizrq::domain::{
     admission::{Decision, Former, QuotaReview, Refusal, Review, decide, decide_quota},
     book::{Book, Declared, Pace, Spend, Stamp, Trial},
     event::{
-        Admission, ObjectRef, Operation, PodResize, QuotaDeclared, QuotaProposed, QuotaRemoved,
-        QuotaSpec, ReservationExpired, Role, WorkloadGone, WorkloadObserved, WorkloadsAdmitted,
+        Admission, Data, Event, ObjectRef, Operation, PodResize, QuotaDeclared, QuotaProposed,
+        QuotaRemoved, QuotaSpec, ReservationExpired, Role, WorkloadGone, WorkloadObserved,
+        WorkloadsAdmitted,
     },
     names::{ClusterId, GroupId, KeyId, Names, ObjectId, Uid},
     quantity::{Format, Quantity},
@@ -179,7 +180,9 @@ pub(crate) struct Real {
     pub(crate) till: Till,
     pub(crate) position: u64,
     pub(crate) now: i64,
-    pods: BTreeMap<u32, (u32, &'static str, i64, bool)>,
+    /// What was told, as events: for those who fold it with a whole ledger.
+    pub(crate) told: Vec<Event<'static>>,
+    pub(super) pods: BTreeMap<u32, (u32, &'static str, i64, bool)>,
 }
 
 impl Real {
@@ -189,7 +192,15 @@ impl Real {
         let groups = GROUPS.iter().map(|g| (names.group(g), *g)).collect();
         names.key(GPU);
         let till = Till { key, groups, ..Till::default() };
-        Self { book: Book::default(), names, till, position: 0, now: 0, pods: BTreeMap::new() }
+        Self {
+            book: Book::default(),
+            names,
+            till,
+            position: 0,
+            now: 0,
+            told: vec![],
+            pods: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn time(&self) -> Timestamp {
@@ -251,12 +262,14 @@ impl Real {
                 let admissions = batch.iter().map(admission).collect();
                 let batch = WorkloadsAdmitted { seen: stamp.position - 1, admissions };
                 self.book.admitted(&mut self.names, stamp, &batch).unwrap();
+                self.note("decisions", Data::WorkloadsAdmitted(batch));
             }
             Rec::Proposed(proposal) => {
                 let group = self.names.group(proposal.name);
                 let spec = proposal.spec.as_ref().map(spec);
                 let fact = proposed(proposal, spec);
                 self.book.proposed(&mut self.names, stamp, group, &fact).unwrap();
+                self.note(&format!("quotas/{}", proposal.name), Data::QuotaProposed(fact));
             }
             Rec::Expired { position, uid, quota } => {
                 let group = self.names.group(quota);
@@ -264,6 +277,7 @@ impl Real {
                 let fact =
                     ReservationExpired { position: *position, workload, cluster: "east".into() };
                 self.book.expired(&mut self.names, stamp, group, &fact);
+                self.note(&format!("quotas/{quota}"), Data::ReservationExpired(fact));
             }
             Rec::Observed { uid, name, rv, group, dem } => {
                 let fact = WorkloadObserved {
@@ -274,10 +288,12 @@ impl Real {
                     roles: roles(*dem),
                 };
                 self.book.workload_observed(&mut self.names, stamp, &fact).unwrap();
+                self.note("workloads/x", Data::WorkloadObserved(fact));
             }
             Rec::Gone { uid } => {
                 let fact = WorkloadGone { workload: object(*uid, ""), cause: "Deleted".into() };
                 self.book.workload_gone(stamp, &fact);
+                self.note("workloads/x", Data::WorkloadGone(fact));
             }
             Rec::Pod { uid, top, group, dem, bound } => {
                 let reserved = resources(*dem);
@@ -285,6 +301,7 @@ impl Real {
                 let group_id = self.names.group(group);
                 let (pod, work) = (id(stamp.cluster, *uid), id(stamp.cluster, *top));
                 self.book.pod_charged(pod, work, group_id, &Arc::new(amounts)).unwrap();
+                self.note_pod(*uid, *top, group, *dem, *bound);
                 if *bound {
                     self.till.run(*uid, group, dem[0], self.now);
                 }
@@ -292,6 +309,7 @@ impl Real {
             }
             Rec::Ended { uid } => {
                 self.book.pod_ended(id(stamp.cluster, *uid));
+                self.note_end(*uid);
                 self.till.halt(*uid, self.now);
                 self.pods.remove(uid);
             }
@@ -303,6 +321,7 @@ impl Real {
                     generation: 1,
                     spec: spec(says),
                 };
+                self.note(&format!("quotas/{name}"), Data::QuotaDeclared(fact.clone()));
                 return Some(
                     self.book
                         .quota_declared(&mut self.names, stamp, group, &fact, &self.till)
@@ -313,6 +332,7 @@ impl Real {
                 let group = self.names.group(name);
                 let fact = QuotaRemoved { uid: format!("u{uid}").into() };
                 self.book.quota_removed(stamp, group, &fact, &self.till);
+                self.note(&format!("quotas/{name}"), Data::QuotaRemoved(fact));
             }
         }
         None
@@ -412,7 +432,7 @@ pub(crate) fn object(uid: u32, name: &str) -> ObjectRef<'static> {
     }
 }
 
-fn resources(dem: Dem) -> Resources {
+pub(super) fn resources(dem: Dem) -> Resources {
     let list = [("cpu", dem[0]), ("nvidia.com/gpu", dem[1])];
     let q = |n: i64| Quantity::from_milli(i128::from(n) * 1000, Format::DecimalSI);
     let limits = ResourceList::from_iter(list.map(|(name, n)| (name, q(n))));
