@@ -8,11 +8,13 @@ pub mod progress;
 mod completions;
 mod demo;
 mod import;
+mod log;
 mod meter;
 mod opened_log;
 pub(crate) mod quota;
 mod schemas;
 
+use crate::domain::resources::is_model;
 use clap::{Parser, Subcommand};
 use out::Out;
 use std::{io, process::ExitCode};
@@ -34,6 +36,8 @@ enum Command {
     Meter(meter::Args),
     /// Take over a history from somewhere else
     Import(import::Args),
+    /// Look into a log, copy it, roll it over
+    Log(log::Args),
     /// Check, declare and draw the quotas of business groups
     Quota(quota::Args),
     /// Print a completion script for your shell
@@ -153,9 +157,21 @@ impl Command {
             Self::Demo(args) => demo::run(&args, out),
             Self::Meter(args) => meter::run(&args, out),
             Self::Import(args) => import::run(args, out),
+            Self::Log(args) => log::run(&args, out),
             Self::Quota(args) => quota::run(&args, out),
             Self::Completions(args) => completions::run(args, out),
             Self::Schemas(args) => schemas::run(&args, out),
+        }
+    }
+}
+
+/// A name that can stand in a source.
+fn operator(text: &str) -> Result<String, String> {
+    match is_model(text) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("use at most 63 letters, digits, `.`, `_` or `-`, beginning with a letter or digit"
+                .into())
         }
     }
 }

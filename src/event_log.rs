@@ -12,6 +12,7 @@
 //! to [`codec`] only. Nothing here knows what an event means beyond whether it is a decision.
 
 pub mod any;
+pub mod archive;
 pub mod bulk;
 pub mod chain;
 pub mod codec;
@@ -22,9 +23,10 @@ pub mod jetstream;
 pub mod memory;
 pub mod records;
 pub mod schema;
+pub mod survey;
 
 use crate::domain::{event::Position, merkle::Frontier};
-pub use any::AnyLog;
+pub use any::{AnyLog, Facts};
 use codec::DecodeError;
 pub use codec::NewEvent;
 pub use records::Records;
@@ -154,6 +156,16 @@ pub enum AppendError {
     Refused {
         /// What happened, and the remedy.
         why: String,
+    },
+    /// The log ends elsewhere than a copy of its records would go on. Nothing was written.
+    #[error(
+        "the log ends at position {last}, so nothing can stand at {first} next; somebody else appended: import into an empty log"
+    )]
+    Elsewhere {
+        /// Where the next record belongs.
+        first: Position,
+        /// Position of the last record.
+        last: Position,
     },
     /// The log was opened for reading. Nothing was written.
     #[error("the log was opened for reading only")]

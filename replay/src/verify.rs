@@ -92,7 +92,10 @@ fn tells_of_a_change(error: &OpenError) -> bool {
         | OpenError::RootDiffers { .. }
         | OpenError::Truncated { .. }
         | OpenError::NoBase { .. } => true,
-        OpenError::Io { .. } | OpenError::Locked { .. } | OpenError::Unsupported { .. } => false,
+        OpenError::Io { .. }
+        | OpenError::Locked { .. }
+        | OpenError::Sealed { .. }
+        | OpenError::Unsupported { .. } => false,
     }
 }
 

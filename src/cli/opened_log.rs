@@ -8,10 +8,11 @@ use crate::{
         merkle::Frontier,
     },
     event_log::{
-        AnyLog, Appended, EventLog, Head, NewEvent,
+        AnyLog, Appended, EventLog, Facts, Head, NewEvent,
         bulk::{self, Batch, Source},
         codec::{Decoded, Decoder, Scanned},
         file::OpenError,
+        survey::Survey,
     },
     projection::fold::Read,
 };
@@ -60,15 +61,40 @@ impl OpenedLog {
         open: impl Fn(&str) -> Result<AnyLog, E>,
     ) -> Result<Self, Error> {
         let failed = |e: String| Error::log(place, e);
-        // Everything waits for the log alone: one thread is enough.
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|e| failed(e.to_string()))?;
+        let runtime = Self::runtime(place)?;
         let _inside = runtime.enter();
         let log = open(place).map_err(|e| failed(e.to_string()))?;
         drop(_inside);
         Ok(Self { place: place.to_owned(), log, runtime })
+    }
+
+    /// Everything waits for the log alone: one thread is enough.
+    fn runtime(place: &str) -> Result<Runtime, Error> {
+        Builder::new_current_thread().enable_all().build().map_err(|e| Error::log(place, e))
+    }
+
+    /// Opens for appending a log that continues `base`: one that is missing or empty is begun with `opening`, its
+    /// `log.opened`.
+    pub(super) fn open_continued(
+        place: &str,
+        base: &Frontier,
+        opening: &NewEvent,
+    ) -> Result<Self, Error> {
+        let failed = |e: OpenError| Error::log(place, e);
+        Self::runtime(place)?.block_on(AnyLog::begin(place, base, opening)).map_err(failed)?;
+        Self::open(place)
+    }
+
+    /// Ends a log, which `next` will continue; gives it, and its tree.
+    pub(super) fn seal(place: &str, next: &str) -> Result<(Self, Frontier), Error> {
+        let sealed = Self::runtime(place)?.block_on(AnyLog::seal(place, next));
+        let tree = sealed.map_err(|e| Error::log(place, e))?;
+        Ok((Self::open_read(place)?, tree))
+    }
+
+    /// Appends records of another log from position `first` on, and nowhere else.
+    pub(super) fn append_at(&self, first: Position, events: Vec<NewEvent>) -> Result<(), Error> {
+        self.runtime.block_on(self.log.append_at(first, events)).map_err(|e| self.failed(e))
     }
 
     /// Appends events in their order.
@@ -112,7 +138,12 @@ impl OpenedLog {
             for (position, scanned) in batch.iter() {
                 let Some(scanned) = scanned.ok().filter(&wanted) else { continue };
                 match decoder.decode(&scanned) {
-                    Ok(Decoded::Event(event)) => each(position, &event),
+                    Ok(Decoded::Event(event)) => match event.data.newer_log() {
+                        Some(version) => {
+                            return Err(self.newer(position, Kind::LogVersionRaised, version));
+                        }
+                        None => each(position, &event),
+                    },
                     Ok(Decoded::Newer { kind, version }) => {
                         return Err(self.newer(position, kind, version));
                     }
@@ -148,6 +179,37 @@ impl OpenedLog {
             bar.more(batch.len() as u64);
             Ok(())
         })
+    }
+
+    /// Reads the whole log, proves and counts it, and shows each record to `each`, with what was counted up to it.
+    pub(super) fn survey(
+        &self,
+        label: &str,
+        mut each: impl FnMut(Position, &Scanned<'_>, &Survey) -> Result<(), Error>,
+    ) -> Result<Survey, Error> {
+        let bar = Progress::items(label, None);
+        let mut survey = Survey::default();
+        self.proved(|batch| {
+            for (position, scanned) in batch.iter() {
+                let scanned =
+                    scanned.map_err(|e| self.failed(format!("position {position}: {e}")))?;
+                survey.take(position, &scanned).map_err(|e| self.failed(e))?;
+                each(position, &scanned, &survey)?;
+            }
+            bar.more(batch.len() as u64);
+            Ok(())
+        })?;
+        Ok(survey)
+    }
+
+    /// The log's folder or address, without what is secret.
+    pub(super) fn address(&self) -> &str {
+        &self.place
+    }
+
+    /// How it is kept: a few labels and what they say.
+    pub(super) fn storage(&self) -> Result<Facts, Error> {
+        self.runtime.block_on(self.log.storage()).map_err(|e| self.failed(e))
     }
 
     /// Hands the log over in batches, each record compared with its leaf and the tree with its recorded roots.

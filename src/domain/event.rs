@@ -19,6 +19,10 @@ pub type Position = u64;
 /// What every type name begins with: `io.bizrq.pod.started.v1`.
 pub const TYPE_PREFIX: &str = "io.bizrq.";
 
+/// The newest version of a log that this build reads and, once it was permitted, writes. A log is at version 1 until
+/// a `log.version_raised` says otherwise.
+pub const LOG_VERSION: u32 = 1;
+
 /// 128 bits that name an event: 32 lower-case hex digits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub u128);
@@ -200,6 +204,17 @@ impl Kind {
     #[must_use]
     pub const fn is_decision(self) -> bool {
         matches!(self.room(), Room::Decision | Room::Log)
+    }
+}
+
+impl Data<'_> {
+    /// The version to which it raises the log, if this build does not read it.
+    #[must_use]
+    pub fn newer_log(&self) -> Option<u32> {
+        match self {
+            Self::LogVersionRaised(raised) => Some(raised.version).filter(|v| *v > LOG_VERSION),
+            _ => None,
+        }
     }
 }
 

@@ -13,7 +13,7 @@ pub mod state;
 
 use super::{
     book::{Book, Stamp, Trial},
-    event::{Data, Event, EventId, Kind, Position},
+    event::{Data, Event, EventId, Kind, LOG_VERSION, Position},
     merkle::{Frontier, Hash},
     meter::{Change, Contradiction, Meter, Outcome, Retain, Window, recount::Unanswerable},
     names::{GroupId, Learning, Map, Names, ObjectId, Set, Uid},
@@ -137,6 +137,18 @@ pub enum Stop {
         position: Position,
         /// The record's.
         found: Position,
+    },
+    /// From here on only a newer build knows what is written.
+    #[error(
+        "position {position} raises the log to version {version}; this build reads up to version {reads}: upgrade bizrq"
+    )]
+    NewerLog {
+        /// The record.
+        position: Position,
+        /// The log's version from there on.
+        version: u32,
+        /// What this build reads.
+        reads: u32,
     },
     /// Only a newer build understands this.
     #[error(
@@ -263,6 +275,11 @@ impl Ledger {
     pub fn fold(&mut self, position: Position, record: &Record<'_>) -> Result<Applied, Stop> {
         if Some(position) != self.position.checked_add(1) {
             return Err(Stop::NotNext { position: self.position, found: position });
+        }
+        if let Record::Event(event) = record
+            && let Some(version) = event.data.newer_log()
+        {
+            return Err(Stop::NewerLog { position, version, reads: LOG_VERSION });
         }
         let applied = match record {
             Record::Event(event) => match self.take(position, event) {

@@ -2,11 +2,11 @@
 
 use super::{
     AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records,
-    file::{FileLog, FileReader, OpenError, Options, Torn},
+    file::{FileLog, FileReader, OpenError, Options, Torn, rollover, segments},
     memory::{MemoryLog, MemoryReader},
 };
 use crate::domain::{event::Position, merkle::Frontier};
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// A log of any provider.
 #[derive(Debug)]
@@ -52,6 +52,72 @@ impl AnyLog {
         }
     }
 
+    /// Begins at `location` the log that continues `base` with `opening`, its `log.opened`; one that is begun already
+    /// is left alone.
+    ///
+    /// # Errors
+    /// [`OpenError`]: no log can be begun there.
+    pub async fn begin(
+        location: &str,
+        base: &Frontier,
+        opening: &NewEvent,
+    ) -> Result<(), OpenError> {
+        let dir = folder(location)?;
+        match segments::list(dir).is_ok_and(|firsts| !firsts.is_empty()) {
+            true => Ok(()),
+            false => rollover::begin(dir, base, opening),
+        }
+    }
+
+    /// Ends the log at `location`, which `next` will continue; gives its tree. One that was ended for the sake of
+    /// `next` before stays as it is.
+    ///
+    /// # Errors
+    /// [`OpenError`]: it is continued elsewhere, is being written, or `next` is something already.
+    pub async fn seal(location: &str, next: &str) -> Result<Frontier, OpenError> {
+        rollover::seal(folder(location)?, folder(next)?).await
+    }
+
+    /// First and last position: the first record's need not be 1, and the last is one less in an empty log.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub async fn range(&self) -> Result<(Position, Position), ReadError> {
+        let first = match self {
+            Self::File(log) => segments::list(log.dir())?.first().copied().unwrap_or(1),
+            Self::Memory(_) => 1,
+        };
+        Ok((first, self.head().await?.position))
+    }
+
+    /// Appends records of another log, the first of them at position `first`; where the log ends elsewhere, nothing.
+    /// For a copy that nobody else appends to.
+    ///
+    /// # Errors
+    /// [`AppendError`].
+    pub async fn append_at(
+        &self,
+        first: Position,
+        records: Vec<NewEvent>,
+    ) -> Result<(), AppendError> {
+        match self {
+            Self::File(log) => log.append_at(first, records).await,
+            // It dies with the process: nobody copies into it.
+            Self::Memory(_) => Err(AppendError::ReadOnly),
+        }
+    }
+
+    /// How the log is kept: for a person who looks after it.
+    ///
+    /// # Errors
+    /// [`OpenError`] when it cannot be found out.
+    pub async fn storage(&self) -> Result<Facts, OpenError> {
+        match self {
+            Self::File(log) => log.storage(),
+            Self::Memory(_) => Ok(Facts::from([("provider", "memory".to_owned())])),
+        }
+    }
+
     /// Ends writing, and says whether everything that belongs beside the records was written.
     ///
     /// # Errors
@@ -63,6 +129,9 @@ impl AnyLog {
         }
     }
 }
+
+/// How a log is kept, for people: labels and what they say.
+pub type Facts = BTreeMap<&'static str, String>;
 
 /// The folder that `location` names.
 fn folder(location: &str) -> Result<&Path, OpenError> {

@@ -6,6 +6,7 @@
 //! DIR/roots                        `position root` every 1,024 positions and on close
 //! DIR/frontier                     the tree at the newest root, so that opening is fast
 //! DIR/lock                         held by the one writer
+//! DIR/sealed                       after a roll-over: which log goes on
 //! ```
 //!
 //! One thread writes (group commit: what queues while the disk works is written and synchronised at once).
@@ -15,10 +16,11 @@
 mod committer;
 mod reader;
 mod recover;
+pub mod rollover;
 pub mod roots;
 pub mod segments;
 
-use super::{AppendError, Appended, EventLog, Head, NewEvent, ReadError, chain::Tip};
+use super::{AppendError, Appended, EventLog, Facts, Head, NewEvent, ReadError, chain::Tip};
 use crate::domain::{
     event::Position,
     merkle::{Frontier, Hash},
@@ -118,6 +120,16 @@ pub enum OpenError {
         /// First position.
         first: Position,
     },
+    /// It was rolled over.
+    #[error("{} was rolled over at position {position} and takes no more records; append to {next}", path.display())]
+    Sealed {
+        /// The log.
+        path: PathBuf,
+        /// Its last record.
+        position: Position,
+        /// The log that goes on.
+        next: String,
+    },
     /// An address of a provider that is not there.
     #[error("{location}: this build opens folders only; give a path")]
     Unsupported {
@@ -143,6 +155,9 @@ impl FileLog {
     pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         make_folder(dir)?;
         let lock = lock(dir)?;
+        if let Some(rollover::Seal { position, next, .. }) = rollover::seal_of(dir)? {
+            return Err(OpenError::Sealed { path: dir.to_owned(), position, next });
+        }
         if segments::list(dir)?.is_empty() {
             let path = dir.join(segments::name(1));
             committer::create_segment(dir, 1).map_err(|source| OpenError::Io { path, source })?;
@@ -181,6 +196,47 @@ impl FileLog {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Appends records of another log, the first of them at position `first`; where the log ends elsewhere, nothing.
+    ///
+    /// # Errors
+    /// [`AppendError`].
+    pub async fn append_at(
+        &self,
+        first: Position,
+        records: Vec<NewEvent>,
+    ) -> Result<(), AppendError> {
+        let writer = self.writer.as_ref().ok_or(AppendError::ReadOnly)?;
+        // This is the only writer, and nobody appends beside a copy.
+        let last = writer.tip.borrow().position();
+        if last.checked_add(1) != Some(first) {
+            return Err(AppendError::Elsewhere { first, last });
+        }
+        self.append(records).await.map(drop)
+    }
+
+    /// Segments, their bytes, and what was done to the folder.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the folder cannot be read.
+    pub fn storage(&self) -> Result<Facts, OpenError> {
+        let io = |source| OpenError::Io { path: self.dir.clone(), source };
+        let segments = segments::list(&self.dir)?;
+        let sizes = segments.iter().map(|first| self.dir.join(segments::name(*first)).metadata());
+        let sizes: Vec<u64> = sizes.map(|m| Ok(m?.len())).collect::<io::Result<_>>().map_err(io)?;
+        let bytes = sizes.into_iter().fold(0, u64::saturating_add);
+        let mut facts = Facts::from([
+            ("provider", "file".to_owned()),
+            ("segments", segments.len().to_string()),
+            ("bytesOnDisk", bytes.to_string()),
+        ]);
+        let recorded = roots::Roots::read(&self.dir)?.last_position();
+        facts.insert("lastRecordedRoot", format!("at position {recorded}"));
+        if let Some(seal) = rollover::seal_of(&self.dir)? {
+            facts.insert("sealed", format!("at position {}; {} goes on", seal.position, seal.next));
+        }
+        Ok(facts)
     }
 
     /// Ends writing: writes the last root and frees the lock.
@@ -285,7 +341,7 @@ fn make_folder(dir: &Path) -> Result<(), OpenError> {
     }
     for entry in fs::read_dir(dir).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
-        if name != "lock" {
+        if name != "lock" && name != rollover::BEGINNING {
             let why = format!("it holds {} and no segment; give a new folder", name.display());
             return Err(segments::not_a_log(dir, &why).into());
         }

@@ -12,6 +12,7 @@ mod histories;
 mod house;
 mod import_cli;
 mod kinds;
+mod log_cli;
 mod meter;
 mod nats;
 mod oracle;

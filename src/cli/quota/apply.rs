@@ -11,13 +11,13 @@ use crate::{
     cli::{
         Answer, Error,
         opened_log::OpenedLog,
+        operator,
         out::{Align, Cell, Format, Out, Style, Table},
     },
     clock,
     domain::{
         event::{Data, Event, QuotaSpec},
         ledger::{self, Ledger},
-        resources::is_model,
     },
     event_log::NewEvent,
 };
@@ -204,17 +204,6 @@ impl Report<'_> {
                     "{appended} events appended; the log is at position {position}, root {root}"
                 ))
             }
-        }
-    }
-}
-
-/// A name that can stand in a source.
-fn operator(text: &str) -> Result<String, String> {
-    match is_model(text) {
-        true => Ok(text.to_owned()),
-        false => {
-            Err("use at most 63 letters, digits, `.`, `_` or `-`, beginning with a letter or digit"
-                .into())
         }
     }
 }

@@ -8,6 +8,8 @@ const JSON: &[(&str, &str)] = &[
     ("src/event_log/schema.rs", "describes the lines of a log"),
     ("src/event_log/jetstream/append.rs", "what the server answers to an append"),
     ("src/event_log/file/roots.rs", "its own side file, which is rebuilt when it is lost"),
+    ("src/event_log/file/rollover.rs", "its own side file: where a log was ended"),
+    ("src/event_log/archive.rs", "the manifest beside an archive's segments"),
     ("src/demo", "the content of a decision as bytes, to be hashed into its id"),
     ("src/import/importer.rs", "a row's content as bytes, to be hashed into an id"),
     ("src/k8s/context.rs", "objects as the API server writes them"),

@@ -1,0 +1,92 @@
+//! `bizrq log`: looks into a log, copies it to an archive and back, and ends it so that the next one goes on.
+//!
+//! Nothing here folds: these commands know records, not what they amount to.
+
+mod export;
+mod import;
+mod info;
+mod roll;
+mod tail;
+mod upgrade;
+
+use super::{Answer, Error, out::Out};
+use crate::{
+    domain::{
+        event::{Data, Event, EventId},
+        ident,
+        time::Timestamp,
+    },
+    event_log::NewEvent,
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Say where the log ends, what it holds, its root
+    Info(info::Args),
+    /// Show the last records, and those that come
+    Tail(tail::Args),
+    /// Copy the log into an archive, a folder that is itself a log
+    Export(export::Args),
+    /// Put an archive into an empty log: the same positions, the same root
+    Import(import::Args),
+    /// End the log and begin the next one, at the next position
+    Roll(roll::Args),
+    /// Let newer versions of events be written from here on
+    Upgrade(upgrade::Args),
+}
+
+/// How a report is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
+    match &args.what {
+        What::Info(args) => info::run(args, out),
+        What::Tail(args) => tail::run(args, out),
+        What::Export(args) => export::run(args, out),
+        What::Import(args) => import::run(args, out),
+        What::Roll(args) => roll::run(args, out),
+        What::Upgrade(args) => upgrade::run(args, out),
+    }
+}
+
+/// A report as lines of a label and what it says.
+fn facts(out: &mut Out, facts: &[(impl AsRef<str>, String)]) -> Result<(), Error> {
+    let width = facts.iter().map(|(label, _)| label.as_ref().chars().count()).max().unwrap_or(0);
+    for (label, says) in facts.iter().filter(|(_, says)| !says.is_empty()) {
+        let says = super::out::printable(says);
+        let label = label.as_ref();
+        out.line(format_args!("{label:width$}  {says}"))?;
+    }
+    Ok(())
+}
+
+/// What an operator says of the log itself, as a record; named by its content.
+fn record(data: Data<'_>, operator: &str, now: Timestamp) -> Result<NewEvent, Error> {
+    let failed = |e: &dyn ToString| Error::input("log record", e.to_string());
+    let kind = data.kind().ok_or_else(|| failed(&"of no known type"))?;
+    let json = serde_json::to_vec(&data).map_err(|e| failed(&e))?;
+    let source = format!("/operators/{operator}");
+    let id: EventId = ident::note(kind, &source, "log", now, &json);
+    let event = Event {
+        id,
+        source: source.as_str().into(),
+        subject: "log".into(),
+        time: now,
+        recorded_at: now,
+        data,
+    };
+    NewEvent::new(&event).map_err(|e| failed(&e))
+}
