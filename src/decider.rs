@@ -13,11 +13,15 @@
 mod answer;
 mod ask;
 mod committer;
+mod forwarder;
 mod metrics;
 mod overlay;
 mod queue;
 mod recent;
+mod role;
 mod round;
+pub mod transport;
+mod wire;
 
 pub use answer::{Answer, Refused, Unavailable};
 pub use ask::{Ask, Former, Missing, Quota, Undeclared, What, Workload};
@@ -33,31 +37,52 @@ use crate::{
     projection::Projection,
 };
 use committer::Committer;
+use forwarder::Forwarder;
 use metrics::Metrics;
 use queue::{Pending, Tale, Work};
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use role::Pulse;
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
+    task::JoinHandle,
     time::{Instant, timeout_at},
 };
+use transport::Transport;
 
 /// Where reviews are brought for their decision. Clones are the same.
 #[derive(Clone)]
 pub struct Decider {
-    queue: mpsc::Sender<Work>,
+    committer: mpsc::Sender<Work>,
+    forwarder: mpsc::Sender<Pending>,
+    /// Whether the committer of this replica decides for all.
+    decides: Arc<AtomicBool>,
     projection: Projection,
     options: Options,
     metrics: Arc<Metrics>,
 }
 
 /// What answers them: see [`Worker::run`].
-pub struct Worker<L> {
+pub struct Worker<L, T: Transport> {
     committer: Committer<L>,
+    forwarder: Forwarder<L, T>,
 }
 
 /// How it is decided.
 #[derive(Clone)]
 pub struct Options {
+    /// The name of this replica among those of one log; no two are alive that have the same.
+    pub replica: String,
     /// The time that decisions are dated by.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// So many reviews wait at most; of more each is `LogUnavailable` at once.
@@ -92,6 +117,7 @@ pub enum Expired {
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
+            .field("replica", &self.replica)
             .field("queue", &self.queue)
             .field("batch_items", &self.batch_items)
             .field("batch_bytes", &self.batch_bytes)
@@ -105,6 +131,7 @@ impl Default for Options {
     /// of what a NATS server takes in one message (1 MiB) is 512 KiB.
     fn default() -> Self {
         Self {
+            replica: format!("process-{}", std::process::id()),
             now: Arc::new(clock::now),
             queue: 4096,
             batch_items: 512,
@@ -120,31 +147,70 @@ impl fmt::Debug for Decider {
     }
 }
 
-impl<L> fmt::Debug for Worker<L> {
+impl<L, T: Transport> fmt::Debug for Worker<L, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker").finish_non_exhaustive()
     }
 }
 
-/// A decider on `log`, judging by what `projection` has read of it, and what makes it work.
+/// A decider on `log`, judging by what `projection` has read of it, and what makes it work. `transport` leads to
+/// the other replicas of this log; of a log in a folder there are none: [`transport::Alone`].
 #[must_use]
-pub fn new<L: EventLog>(
+pub fn new<L: EventLog + 'static, T: Transport>(
     log: Arc<L>,
     projection: Projection,
+    transport: T,
     options: Options,
-) -> (Decider, Worker<L>) {
-    let (sender, queue) = mpsc::channel(options.queue);
-    let metrics = Arc::new(Metrics::default());
-    let committer =
-        Committer::new(log, projection.clone(), options.clone(), Arc::clone(&metrics), queue);
-    (Decider { queue: sender, projection, options, metrics }, Worker { committer })
+) -> (Decider, Worker<L, T>) {
+    let (to_committer, queue) = mpsc::channel(options.queue);
+    let (to_forwarder, asks) = mpsc::channel(options.queue);
+    let (metrics, decides) = (Arc::<Metrics>::default(), Arc::<AtomicBool>::default());
+    let pulse = Arc::<Pulse>::default();
+    let forwarder = Forwarder::new(forwarder::Parts {
+        log: Arc::clone(&log),
+        transport,
+        replica: options.replica.clone(),
+        metrics: Arc::clone(&metrics),
+        pulse: Arc::clone(&pulse),
+        committer: to_committer.clone(),
+        asks,
+        decides: Arc::clone(&decides),
+    });
+    let committer = Committer::new(
+        log,
+        projection.clone(),
+        options.clone(),
+        Arc::clone(&metrics),
+        pulse,
+        queue,
+    );
+    let decider = Decider {
+        committer: to_committer,
+        forwarder: to_forwarder,
+        decides,
+        projection,
+        options,
+        metrics,
+    };
+    (decider, Worker { committer, forwarder })
 }
 
-impl<L: EventLog> Worker<L> {
+impl<L: EventLog + 'static, T: Transport> Worker<L, T> {
     /// Decides what is asked until `end` comes true; an append that has begun is finished, and who still waits is
     /// told [`Unavailable::ShuttingDown`].
     pub async fn run(self, end: impl Future) {
+        let forwarder = AbortOnDrop(tokio::spawn(self.forwarder.run()));
         self.committer.run(end).await;
+        drop(forwarder);
+    }
+}
+
+/// A task that ends when nobody holds it any more.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -174,7 +240,7 @@ impl Decider {
         let events = events.collect::<Result<_, _>>()?;
         let (reply, told) = oneshot::channel();
         let tale = Tale { events, reply };
-        self.queue.send(Work::Tell(tale)).await.map_err(|_| Unavailable::ShuttingDown)?;
+        self.committer.send(Work::Tell(tale)).await.map_err(|_| Unavailable::ShuttingDown)?;
         told.await.unwrap_or(Err(Unavailable::ShuttingDown))
     }
 
@@ -187,7 +253,15 @@ impl Decider {
     /// `bizrq_decider_queue_length`: how many reviews wait to be taken up.
     #[must_use]
     pub fn queue_length(&self) -> usize {
-        self.queue.max_capacity().saturating_sub(self.queue.capacity())
+        let waiting = |most: usize, free: usize| most.saturating_sub(free);
+        waiting(self.committer.max_capacity(), self.committer.capacity())
+            + waiting(self.forwarder.max_capacity(), self.forwarder.capacity())
+    }
+
+    /// `bizrq_decider_decides`: whether this replica decides for all, as it believes.
+    #[must_use]
+    pub fn decides(&self) -> bool {
+        self.decides.load(Ordering::Relaxed)
     }
 
     /// What lets nothing grow is answered here and now. A create of a user's lets something grow: it is not tried
@@ -202,18 +276,39 @@ impl Decider {
 
     async fn wait(&self, ask: Ask, deadline: Instant) -> Answer {
         let (reply, answer) = oneshot::channel();
-        match self.queue.try_send(Work::Decide(Pending { ask, deadline, reply })) {
+        let pending = Pending::new(ask, deadline, reply);
+        let queued = if self.decides() {
+            self.committer.try_send(Work::Decide(pending)).map_err(|error| error.into())
+        } else {
+            self.forwarder.try_send(pending).map_err(|error| error.into())
+        };
+        match queued {
             Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => {
+            Err(Closed::Full) => {
                 self.metrics.count(|counts| counts.queue_full += 1);
-                return Unavailable::QueueFull { waiting: self.queue.max_capacity() }.into();
+                return Unavailable::QueueFull { waiting: self.options.queue }.into();
             }
-            Err(mpsc::error::TrySendError::Closed(_)) => return Unavailable::ShuttingDown.into(),
+            Err(Closed::Closed) => return Unavailable::ShuttingDown.into(),
         }
         match timeout_at(deadline, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Unavailable::ShuttingDown.into(),
             Err(_) => Unavailable::Late.into(),
+        }
+    }
+}
+
+/// Why a queue takes nothing.
+enum Closed {
+    Full,
+    Closed,
+}
+
+impl<T> From<TrySendError<T>> for Closed {
+    fn from(error: TrySendError<T>) -> Self {
+        match error {
+            TrySendError::Full(_) => Self::Full,
+            TrySendError::Closed(_) => Self::Closed,
         }
     }
 }

@@ -39,6 +39,9 @@ pub enum Unavailable {
     /// stands until it expires, which holds too much for a minute and never too little.
     #[error("the event log did not take the decision in time; try again")]
     Late,
+    /// It would be refused now, but was allowed before by a record of which nothing was heard.
+    #[error("it is not known whether the event log took the decision; try again")]
+    Unclear,
     /// More reviews wait than may wait.
     #[error("{waiting} reviews wait for the event log already; try again in a moment")]
     QueueFull {

@@ -17,6 +17,7 @@ use super::{
     overlay::Overlay,
     queue::{Pending, Tale, Work},
     recent::{Recent, RequestId},
+    role::Pulse,
     round::{self, Basis, Draft, Hanging},
 };
 use crate::{
@@ -43,6 +44,7 @@ pub(super) struct Committer<L> {
     projection: Projection,
     options: Options,
     metrics: Arc<Metrics>,
+    pulse: Arc<Pulse>,
     queue: mpsc::Receiver<Work>,
     waiting: VecDeque<Pending>,
     tales: VecDeque<Tale>,
@@ -71,6 +73,7 @@ impl<L: EventLog> Committer<L> {
         projection: Projection,
         options: Options,
         metrics: Arc<Metrics>,
+        pulse: Arc<Pulse>,
         queue: mpsc::Receiver<Work>,
     ) -> Self {
         Self {
@@ -78,6 +81,7 @@ impl<L: EventLog> Committer<L> {
             projection,
             options,
             metrics,
+            pulse,
             queue,
             waiting: VecDeque::new(),
             tales: VecDeque::new(),
@@ -142,8 +146,12 @@ impl<L: EventLog> Committer<L> {
     async fn catch_up(&mut self) -> bool {
         if let Some(why) = self.projection.ended() {
             let unavailable = Unavailable::Stopped { why: why.to_string() };
+            self.pulse.waits();
             self.answer_all(&unavailable.into());
             return false;
+        }
+        if self.behind != Behind::No {
+            self.pulse.waits();
         }
         if self.behind == Behind::Unclear {
             match timeout(PATIENCE, self.log.head()).await {
@@ -167,6 +175,7 @@ impl<L: EventLog> Committer<L> {
         };
         if read {
             self.behind = Behind::No;
+            self.pulse.beats();
         }
         read
     }
@@ -185,10 +194,10 @@ impl<L: EventLog> Committer<L> {
         self.metrics.count(|counts| counts.repeated += round.repeated);
         self.put_back(round.left);
         for (pending, answer) in round.settled {
-            self.answer(pending, answer);
+            self.answer(pending, answer, round.known);
         }
         if let Some(draft) = round.draft {
-            self.append(draft).await;
+            self.append(round.known, draft).await;
         }
     }
 
@@ -214,14 +223,16 @@ impl<L: EventLog> Committer<L> {
         run
     }
 
-    async fn append(&mut self, draft: Draft) {
-        let Draft { expected, encoded, event, callers } = draft;
+    async fn append(&mut self, expected: Position, draft: Draft) {
+        let Draft { encoded, event, callers } = draft;
         let begun = Instant::now();
+        self.pulse.waits();
         let appended = self.log.decide(expected, encoded);
         let appended = timeout(self.options.append_within, appended).await;
         self.metrics.appended(begun.elapsed());
         match appended.unwrap_or_else(|_| Err(AppendError::Unclear { why: "no answer".into() })) {
             Ok(Appended { last, .. }) => {
+                self.pulse.beats();
                 self.overlay.push(last, event);
                 self.answer_callers(last, callers);
                 if self.overlay.len() >= OVERLAY_EVENTS {
@@ -229,6 +240,7 @@ impl<L: EventLog> Committer<L> {
                 }
             }
             Err(AppendError::Conflict { last_decision, .. }) if last_decision > expected => {
+                self.pulse.beats();
                 self.metrics.count(|counts| counts.conflicts += 1);
                 self.behind = Behind::Position(last_decision);
                 self.put_back(callers.into_iter().map(|(pending, _)| pending).collect());
@@ -236,20 +248,26 @@ impl<L: EventLog> Committer<L> {
             Err(AppendError::Unclear { .. }) => {
                 self.metrics.count(|counts| counts.unclear += 1);
                 self.behind = Behind::Unclear;
-                self.put_back(callers.into_iter().map(|(pending, _)| pending).collect());
+                // It lands only if nothing else does first.
+                let doubtful = |(pending, _): (Pending, _)| Pending {
+                    doubt: pending.doubt.max(Some(expected)),
+                    ..pending
+                };
+                self.put_back(callers.into_iter().map(doubtful).collect());
             }
-            Err(error) => self.fail(callers, &error),
+            Err(error) => self.fail(callers, &error, expected),
         }
     }
 
     /// Nothing was written. What was decided behind the draft is decided again without it.
-    fn fail(&mut self, callers: Vec<(Pending, Hanging)>, error: &AppendError) {
+    fn fail(&mut self, callers: Vec<(Pending, Hanging)>, error: &AppendError, known: Position) {
         let mut again = Vec::new();
         for (pending, answer) in callers {
             match answer {
                 Hanging::Behind(_) => again.push(pending),
                 Hanging::Recorded(_) | Hanging::SameAs(_) => {
-                    self.answer(pending, Unavailable::Log { why: error.to_string() }.into());
+                    let why = error.to_string();
+                    self.answer(pending, Unavailable::Log { why }.into(), known);
                 }
             }
         }
@@ -272,12 +290,18 @@ impl<L: EventLog> Committer<L> {
                     None => Unavailable::Late.into(),
                 },
             };
-            self.answer(pending, answer);
+            self.answer(pending, answer, position);
         }
         self.metrics.count(|counts| counts.recorded += items);
     }
 
-    fn answer(&mut self, pending: Pending, answer: Answer) {
+    /// `known`: the last decision by which it was judged.
+    fn answer(&mut self, pending: Pending, answer: Answer, known: Position) {
+        let in_doubt = pending.doubt.is_some_and(|position| known <= position);
+        let answer = match answer {
+            Answer::Refused(_) if in_doubt => Unavailable::Unclear.into(),
+            answer => answer,
+        };
         if !pending.ask.dry_run {
             self.recent.remember(RequestId::of(&pending.ask), &answer);
         }
@@ -298,6 +322,7 @@ impl<L: EventLog> Committer<L> {
 
     /// Appends what needs no condition. It moves the last decision, so that is read before anything is decided.
     async fn tell(&mut self, Tale { events, reply }: Tale) {
+        self.pulse.waits();
         let appended = timeout(self.options.append_within, self.log.append(events)).await;
         let told = match appended {
             Ok(Ok(Appended { last, .. })) => {

@@ -10,9 +10,16 @@ pub(super) struct Pending {
     pub(super) ask: Ask,
     pub(super) deadline: Instant,
     pub(super) reply: oneshot::Sender<Answer>,
+    /// It may be allowed by a record that is still on its way, until a decision behind this position is known: ours,
+    /// of which nothing was heard, or another replica's ([`Position::MAX`]). Until then it is not refused.
+    pub(super) doubt: Option<Position>,
 }
 
 impl Pending {
+    pub(super) fn new(ask: Ask, deadline: Instant, reply: oneshot::Sender<Answer>) -> Self {
+        Self { ask, deadline, reply, doubt: None }
+    }
+
     /// Tells whoever still listens.
     pub(super) fn answer(self, answer: Answer) {
         let _ = self.reply.send(answer);

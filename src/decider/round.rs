@@ -49,11 +49,12 @@ pub(super) struct Round {
     pub(super) draft: Option<Draft>,
     /// To be decided in another round.
     pub(super) left: Vec<Pending>,
+    /// The last decision by which it was judged.
+    pub(super) known: Position,
 }
 
 /// An event to be appended, and who waits for it.
 pub(super) struct Draft {
-    pub(super) expected: Position,
     pub(super) encoded: NewEvent,
     pub(super) event: Event<'static>,
     pub(super) callers: Vec<(Pending, Hanging)>,
@@ -84,7 +85,7 @@ pub(super) fn decide(mut desk: Desk<'_>, basis: &mut Basis<'_>, asks: Vec<Pendin
     let mut round = Round::default();
     let (fresh, twins) = round.settle_known(&desk, basis.recent, asks);
     let read = desk.last_decision().max(basis.floor);
-    let expected = basis.overlay.last().map_or(read, |position| position.max(read));
+    round.known = basis.overlay.last().map_or(read, |position| position.max(read));
     let decided = desk.decide(|trial, names, meter| {
         basis.overlay.redo(trial, names).map_err(|error| error.to_string())?;
         let mut judge = |p: &Pending| judge(trial, names, meter, &p.ask, seen, basis.now);
@@ -99,7 +100,7 @@ pub(super) fn decide(mut desk: Desk<'_>, basis: &mut Basis<'_>, asks: Vec<Pendin
                 .into_iter()
                 .zip(decided)
                 .for_each(|(pending, decided)| drawn.add(pending, decided));
-            round.draw(drawn, seen, expected, basis);
+            round.draw(drawn, seen, basis);
         }
         Err(why) => {
             let answer = |p| (p, Answer::from(Unavailable::Stopped { why: why.clone() }));
@@ -252,7 +253,7 @@ impl Round {
     }
 
     /// Turns what was decided into answers and a draft; what makes it too large is left for another round.
-    fn draw(&mut self, mut drawn: Drawn, seen: Position, expected: Position, basis: &Basis<'_>) {
+    fn draw(&mut self, mut drawn: Drawn, seen: Position, basis: &Basis<'_>) {
         while let Some(event) = drawn.event(seen, basis.now) {
             let encoded = match NewEvent::decision(&event) {
                 Ok(encoded) if encoded.bytes() <= basis.batch_bytes => encoded,
@@ -268,7 +269,7 @@ impl Round {
             };
             let first = drawn.place(0).unwrap_or(drawn.asks.len());
             let callers = drawn.asks.split_off(first);
-            self.draft = Some(Draft { expected, encoded, event, callers });
+            self.draft = Some(Draft { encoded, event, callers });
             break;
         }
         self.settled.extend(drawn.asks.into_iter().filter_map(|(pending, answer)| match answer {

@@ -4,9 +4,9 @@
 mod budgets;
 mod children;
 mod histories;
-mod model;
+pub(crate) mod model;
 mod paces;
 mod refusals;
 mod told;
 mod traces;
-mod world;
+pub(crate) mod world;

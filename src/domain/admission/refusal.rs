@@ -21,6 +21,13 @@ macro_rules! reasons {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)+ }
             }
+
+            /// The reason of this name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                $(if name == stringify!($name) { return Some(Self::$name); })+
+                None
+            }
         }
     };
 }

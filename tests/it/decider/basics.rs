@@ -2,7 +2,7 @@
 
 use super::replica::{Replica, create, declared, dry, options, propose};
 use bizrq::{
-    decider::{Answer, Expired, Expiry, Options, Unavailable},
+    decider::{Answer, Expired, Expiry, Options, Unavailable, transport::Alone},
     domain::admission::Reason,
     event_log::{EventLog, Reader, memory::MemoryLog},
 };
@@ -143,7 +143,7 @@ async fn without_a_projection_nothing_is_decided() {
         bizrq::projection::MemoryStore::default(),
         Default::default(),
     );
-    let (decider, worker) = bizrq::decider::new(log, projection, options());
+    let (decider, worker) = bizrq::decider::new(log, projection, Alone, options());
     let deadline = Instant::now() + Duration::from_millis(700);
     let work = tokio::spawn(worker.run(std::future::pending::<()>()));
     let answer = decider.decide(create("r1", "w1", "team", 1), deadline).await;

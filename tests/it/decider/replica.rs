@@ -1,7 +1,10 @@
 //! One replica: a projection and a decider over a log, and short ways to ask it.
 
 use bizrq::{
-    decider::{self, Answer, Ask, Decider, Missing, Options, Quota, What, Workload},
+    decider::{
+        self, Answer, Ask, Decider, Missing, Options, Quota, What, Workload,
+        transport::{Alone, Transport},
+    },
     domain::{
         event::{
             Data, Event, EventId, ObjectRef, Operation, QuotaDeclared, QuotaSpec, Role,
@@ -13,7 +16,7 @@ use bizrq::{
         time::ORIGIN,
     },
     event_log::{EventLog, NewEvent},
-    projection::{MemoryStore, Runner, runner},
+    projection::{MemoryStore, Projection, Runner, runner},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
@@ -23,24 +26,32 @@ pub(crate) const CPU: &str = "limits.cpu";
 /// A replica that works until it is dropped or stopped.
 pub(crate) struct Replica {
     pub(crate) decider: Decider,
+    pub(crate) projection: Projection,
     end: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Replica {
-    pub(crate) fn start<L: EventLog + 'static>(log: Arc<L>, options: Options) -> Self
-    where
-        L::Reader: 'static,
-    {
+    /// The only one of its log.
+    pub(crate) fn start<L: EventLog + 'static>(log: Arc<L>, options: Options) -> Self {
+        Self::with(log, Alone, options)
+    }
+
+    pub(crate) fn with<L: EventLog + 'static>(
+        log: Arc<L>,
+        transport: impl Transport,
+        options: Options,
+    ) -> Self {
         let end = watch::Sender::new(false);
         let (runner, projection) = Runner::new(MemoryStore::default(), runner::Options::default());
-        let (decider, worker) = decider::new(Arc::clone(&log), projection, options);
+        let (decider, worker) =
+            decider::new(Arc::clone(&log), projection.clone(), transport, options);
         let (ended, ended_too) = (ended(&end), ended(&end));
         let tasks = vec![
             tokio::spawn(async move { runner.run(&*log, ended).await.map(drop).unwrap() }),
             tokio::spawn(worker.run(ended_too)),
         ];
-        Self { decider, end, tasks }
+        Self { decider, projection, end, tasks }
     }
 
     pub(crate) async fn stop(self) {

@@ -10,6 +10,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/event_log/file/roots.rs", "its own side file, which is rebuilt when it is lost"),
     ("src/event_log/file/rollover.rs", "its own side file: where a log was ended"),
     ("src/event_log/archive.rs", "the manifest beside an archive's segments"),
+    ("src/decider/wire.rs", "what replicas say to each other; nothing that outlives an answer"),
     ("src/demo", "the content of a decision as bytes, to be hashed into its id"),
     ("src/import/importer.rs", "a row's content as bytes, to be hashed into an id"),
     ("src/k8s/context.rs", "objects as the API server writes them"),
@@ -21,6 +22,8 @@ const JSON: &[(&str, &str)] = &[
 const CLOCKS: &[(&str, &str, &str)] = &[
     ("src/clock.rs", "Utc", "the one place that asks what time it is"),
     ("src/decider/committer.rs", "Instant", "who waited too long, and how long an append took"),
+    ("src/decider/forwarder.rs", "Instant", "when a letter leaves, and how far the log is"),
+    ("src/decider/role.rs", "Instant", "how long nothing was heard from the log"),
     (
         "src/webhook/server.rs",
         "Instant",

@@ -453,7 +453,7 @@ pub(crate) fn pod_resize(pod: u32, from: Dem, to: Dem) -> PodResize<'static> {
     }
 }
 
-fn admission(adm: &Adm) -> Admission<'static> {
+pub(crate) fn admission(adm: &Adm) -> Admission<'static> {
     let moved = adm.old.filter(|(group, _)| *group != adm.group && adm.resize.is_none());
     Admission {
         request: "r".into(),
@@ -469,14 +469,17 @@ fn admission(adm: &Adm) -> Admission<'static> {
     }
 }
 
-fn spec((parent, hard): &QSpec) -> QuotaSpec<'static> {
+pub(crate) fn spec((parent, hard): &QSpec) -> QuotaSpec<'static> {
     let q = |n: i64| Quantity::from_milli(i128::from(n) * 1000, Format::DecimalSI);
     let hard =
         [CPU, GPU, CASH].into_iter().zip(hard).filter_map(|(k, n)| Some((k.into(), q((*n)?))));
     QuotaSpec { parent: (*parent).into(), hard: hard.collect(), ..QuotaSpec::default() }
 }
 
-fn proposed(proposal: &Prop, spec: Option<QuotaSpec<'static>>) -> QuotaProposed<'static> {
+pub(crate) fn proposed(
+    proposal: &Prop,
+    spec: Option<QuotaSpec<'static>>,
+) -> QuotaProposed<'static> {
     QuotaProposed {
         seen: 0,
         operation: proposal.op,

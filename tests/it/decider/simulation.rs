@@ -1,0 +1,262 @@
+//! Several replicas over one log, in simulated time, in a world that fails: whatever happens, every decision is
+//! right when it is made, each request is decided once, and all replicas end with the same ledger.
+
+use super::{
+    company::Company,
+    faults::{Dice, FaultyLog, Net, Wire},
+    judge::{Verdict, judge},
+    replica::{Replica, options},
+};
+use bizrq::{
+    decider::{Answer, Options},
+    event_log::{EventLog, memory::MemoryLog},
+};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep};
+
+/// One way to the log and to each other, in milliseconds.
+const NEAR: Range<u64> = 0..2;
+const FAR: Range<u64> = 18..22;
+
+struct Simulation {
+    dice: Dice,
+    log: MemoryLog,
+    company: Mutex<Company>,
+    replicas: Vec<Replica>,
+    answers: Mutex<BTreeMap<String, Vec<Answer>>>,
+}
+
+impl Simulation {
+    fn new(seed: u64, wrong: u64) -> Arc<Self> {
+        let (dice, log) = (Dice::new(seed), MemoryLog::default());
+        let net = Net::new(dice.clone(), wrong);
+        let replica = |(name, away): (&str, Range<u64>)| {
+            let log = FaultyLog::new(log.clone(), dice.clone(), away.clone(), wrong);
+            let wire = Wire { net: Arc::clone(&net), away };
+            let append_within = Duration::from_secs(1);
+            let options = Options { replica: name.into(), append_within, ..options() };
+            Replica::with(Arc::new(log), wire, options)
+        };
+        let replicas = [("a", NEAR), ("b", NEAR), ("c", FAR)].map(replica).into();
+        let company = Mutex::new(Company::new(dice.clone()));
+        Arc::new(Self { dice, log, company, replicas, answers: Mutex::default() })
+    }
+
+    /// Asks, perhaps twice, perhaps again later, and does what is allowed.
+    async fn asks(&self) {
+        let (ask, wish) = self.company.lock().unwrap().wish();
+        let some = || &self.replicas[self.dice.below(3) as usize];
+        let in_time = || Instant::now() + self.dice.ms(500..8000);
+        let first = some();
+        let (asked, again) = (first.decider.decide(ask.clone(), in_time()), self.dice.percent(4));
+        let mut told = if again {
+            self.dice.note("asked twice at once");
+            let other = some().decider.decide(ask.clone(), in_time());
+            let (one, other) = tokio::join!(asked, other);
+            vec![one, other]
+        } else {
+            vec![asked.await]
+        };
+        if self.dice.percent(6) {
+            self.dice.note("asked again");
+            sleep(self.dice.ms(0..500)).await;
+            told.push(some().decider.decide(ask.clone(), in_time()).await);
+        }
+        for answer in &told {
+            self.dice.note(match answer {
+                Answer::Allowed { recorded: Some(_), .. } => "recorded",
+                Answer::Allowed { .. } if ask.dry_run => "dry run allowed",
+                Answer::Allowed { .. } => "allowed without a record",
+                Answer::Refused(_) => "refused",
+                Answer::Unavailable(_) => "unavailable",
+            });
+        }
+        // The API server takes the last answer.
+        self.company.lock().unwrap().done(&ask, &wish, told.last().unwrap());
+        if !ask.dry_run {
+            self.answers.lock().unwrap().insert(ask.request, told);
+        }
+    }
+
+    async fn client(&self, asks: u32) {
+        for _ in 0..asks {
+            self.asks().await;
+            sleep(self.dice.ms(0..20)).await;
+        }
+    }
+
+    /// Tells what happened, sooner or later, for ever.
+    async fn observer(&self) {
+        loop {
+            sleep(self.dice.ms(0..20)).await;
+            let facts = self.company.lock().unwrap().next_facts();
+            for (uid, event) in facts {
+                self.log.append(vec![event]).await.unwrap();
+                self.company.lock().unwrap().is_idle(uid);
+            }
+            if self.dice.percent(2) {
+                let beat = self.company.lock().unwrap().heartbeat();
+                self.log.append(vec![beat]).await.unwrap();
+            }
+        }
+    }
+
+    /// Says what is over, for ever.
+    async fn sweeper(&self) {
+        loop {
+            sleep(self.dice.ms(500..1500)).await;
+            let replica = &self.replicas[self.dice.below(3) as usize];
+            let over = {
+                let company = self.company.lock().unwrap();
+                company.over(&replica.projection.ledger())
+            };
+            if !over.is_empty() && replica.decider.expire("east", over).await.is_ok() {
+                self.dice.note("expired");
+            }
+        }
+    }
+
+    async fn run(self: Arc<Self>, clients: u32, asks: u32) -> Verdict {
+        let background = [
+            tokio::spawn({
+                let sim = Arc::clone(&self);
+                async move { sim.observer().await }
+            }),
+            tokio::spawn({
+                let sim = Arc::clone(&self);
+                async move { sim.sweeper().await }
+            }),
+        ];
+        let clients: Vec<_> = (0..clients)
+            .map(|_| {
+                let sim = Arc::clone(&self);
+                tokio::spawn(async move { sim.client(asks).await })
+            })
+            .collect();
+        for client in clients {
+            client.await.unwrap();
+        }
+        // What was late, lands.
+        sleep(Duration::from_secs(5)).await;
+        background.iter().for_each(|task| task.abort());
+        sleep(Duration::from_secs(5)).await;
+        self.converged().await;
+        judge(&self.log).await
+    }
+
+    /// All replicas have read the same.
+    async fn converged(&self) {
+        let (head, tree) = (self.log.head().await.unwrap(), self.log.tree().await.unwrap());
+        for replica in &self.replicas {
+            replica.projection.clone().wait_for(head.position).await.unwrap();
+            assert_eq!(replica.projection.ledger().root(), tree.root());
+        }
+    }
+
+    fn check(&self, seed: u64, verdict: &Verdict) {
+        let answers = self.answers.lock().unwrap();
+        verdict.agrees_with(&answers);
+        for replica in &self.replicas {
+            verdict.agrees_with_ledger(&replica.projection.ledger());
+        }
+        println!(
+            "seed {seed}: {} asks, {} decisions, {} batches, {} overlaid, {} overtaken, {:?}",
+            answers.len(),
+            verdict.decisions,
+            verdict.batches,
+            verdict.overlaid,
+            verdict.overtaken,
+            self.dice.noted()
+        );
+        for replica in &self.replicas {
+            println!("  {:?}", replica.decider.counts());
+        }
+    }
+}
+
+fn simulate(seed: u64, wrong: u64, clients: u32, asks: u32) -> (Arc<Simulation>, Verdict) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.unwrap().block_on(async {
+        let simulation = Simulation::new(seed, wrong);
+        let verdict = Arc::clone(&simulation).run(clients, asks).await;
+        simulation.check(seed, &verdict);
+        (simulation, verdict)
+    })
+}
+
+#[test]
+fn whatever_fails_every_decision_is_right_and_made_once() {
+    let mut noted = BTreeMap::<&str, u64>::new();
+    for seed in seeds(4) {
+        let (simulation, verdict) = simulate(seed, 4, 24, 100);
+        let mut note = |what, n| *noted.entry(what).or_default() += n;
+        simulation.dice.noted().into_iter().for_each(|(what, n)| note(what, n));
+        for counts in simulation.replicas.iter().map(|replica| replica.decider.counts()) {
+            note("conflict", counts.conflicts);
+            note("forwarded", counts.forwarded);
+            note("ignored", counts.ignored);
+            note("repeated", counts.repeated);
+        }
+        note("batch", verdict.batches);
+        note("behind a decision that was not read", verdict.overlaid);
+        note("overtaken by a fact", verdict.overtaken);
+    }
+    for (what, least) in [
+        ("recorded", 1000),
+        ("refused", 1000),
+        ("allowed without a record", 500),
+        ("dry run allowed", 20),
+        ("unavailable", 20),
+        ("conflict", 50),
+        ("forwarded", 1000),
+        ("ignored", 5),
+        ("repeated", 200),
+        ("batch", 100),
+        ("behind a decision that was not read", 500),
+        ("overtaken by a fact", 500),
+        ("unclear and written", 5),
+        ("unclear and not written", 5),
+        ("unclear for now", 5),
+        ("written late", 1),
+        ("late and refused", 1),
+        ("written, never answered", 1),
+        ("message lost", 50),
+        ("message doubled", 50),
+        ("message garbled", 10),
+        ("asked again", 200),
+        ("asked twice at once", 100),
+        ("expired", 20),
+        ("conflict in the API server", 50),
+        ("lost after allowed", 100),
+        ("quota declared", 50),
+        ("quota removed", 2),
+    ] {
+        let seen = noted.get(what).copied().unwrap_or_default();
+        assert!(seen >= least, "{what}: {seen}, at least {least} were to be seen in {noted:?}");
+    }
+}
+
+#[test]
+fn where_nothing_fails_one_decides_for_all() {
+    let (simulation, _) = simulate(77, 0, 24, 40);
+    let counts: Vec<_> = simulation.replicas.iter().map(|r| r.decider.counts()).collect();
+    let decide = simulation.replicas.iter().filter(|r| r.decider.decides()).count();
+    // Both near ones may begin at once; the first hello ends that.
+    let began: u64 = counts.iter().map(|c| c.roles).sum();
+    assert!(decide == 1 && began <= 2, "{decide} decide, {counts:#?}");
+    assert_eq!(counts[2].roles, 0, "the far one never decides");
+    assert!(counts.iter().all(|c| c.unanswered == 0 && c.unclear == 0), "{counts:#?}");
+    assert!(counts[2].forwarded > 100, "{counts:#?}");
+}
+
+/// So many seeds, or those from `BIZRQ_SEED` on.
+fn seeds(count: u64) -> Range<u64> {
+    let first = std::env::var("BIZRQ_SEED").map_or(1, |seed| seed.parse().unwrap());
+    first..first + count
+}
