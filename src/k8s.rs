@@ -8,3 +8,5 @@ pub mod demand;
 pub mod kinds;
 pub mod meta;
 pub mod pod;
+#[cfg(feature = "service")]
+pub mod trust;

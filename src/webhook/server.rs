@@ -62,9 +62,19 @@ pub trait Reviews: Send + Sync + 'static {
         deadline: Instant,
     ) -> impl Future<Output = Result<Answered, NoReview>> + Send;
 
-    /// What must happen before reviews can be answered; `None`: nothing. It is asked until it is `None` once: what
-    /// is lost later is said in answers.
-    fn waits_for(&self) -> Option<String>;
+    /// Whether reviews can be answered.
+    fn readiness(&self) -> Readiness;
+}
+
+/// Whether reviews can be answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Yes; also while the log is away, of which answers speak.
+    Ready,
+    /// Not yet: by old numbers nothing may be decided. What is waited for.
+    CatchingUp(String),
+    /// Only what needs no decision, for good. Why.
+    Stopped(String),
 }
 
 /// Which of the two webhooks is asked.
@@ -83,8 +93,8 @@ pub struct Answered {
     pub json: Vec<u8>,
     /// `allowed` or `refused`.
     pub decision: &'static str,
-    /// A name, never of an object.
-    pub reason: &'static str,
+    /// One of a short list, never of an object.
+    pub reason: String,
 }
 
 /// The body is no review that can be answered: HTTP 400.
@@ -154,8 +164,6 @@ struct Shared<R> {
     budget: Budget,
     /// One permit for each review that is being answered.
     places: Semaphore,
-    /// Set once [`Reviews::waits_for`] had nothing more to say.
-    has_begun: AtomicBool,
     is_ending: AtomicBool,
     now: fn() -> Timestamp,
 }
@@ -233,7 +241,6 @@ impl<R> Shared<R> {
             metrics,
             budget: Budget::new(limits.body_bytes, limits.bodies_bytes),
             places: Semaphore::new(limits.reviews),
-            has_begun: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             now: clock::now,
         }
@@ -315,13 +322,13 @@ impl<R: Reviews> Shared<R> {
         };
         // From here on the client has done its part, and its connection is not closed for another's.
         let _busy = connection.as_ref().map(Connection::busy);
-        if let Some(why) = self.begun() {
+        if let Readiness::CatchingUp(why) = self.reviews.readiness() {
             return self.come_again(TurnedAway::NotReady, &format!("not ready: {why}"));
         }
         let review = self.reviews.review(about, cluster, body.bytes(), deadline);
         match timeout_at(deadline, review).await {
             Ok(Ok(answered)) => {
-                self.metrics.answered(answered.decision, answered.reason, began.elapsed());
+                self.metrics.answered(answered.decision, &answered.reason, began.elapsed());
                 ([(header::CONTENT_TYPE, "application/json")], answered.json).into_response()
             }
             Ok(Err(no_review)) => self.turn_away(
@@ -337,16 +344,6 @@ impl<R: Reviews> Shared<R> {
         }
     }
 
-    /// Why reviews cannot be answered yet.
-    fn begun(&self) -> Option<String> {
-        if self.has_begun.load(Ordering::Relaxed) {
-            return None;
-        }
-        let waits_for = self.reviews.waits_for();
-        self.has_begun.store(waits_for.is_none(), Ordering::Relaxed);
-        waits_for
-    }
-
     fn not_ready(&self) -> Option<String> {
         if self.is_ending.load(Ordering::Relaxed) {
             return Some("shutting down".to_owned());
@@ -354,7 +351,10 @@ impl<R: Reviews> Shared<R> {
         if !self.current.is_valid((self.now)()) {
             return Some("there is no certificate whose time is now".to_owned());
         }
-        self.begun()
+        match self.reviews.readiness() {
+            Readiness::Ready => None,
+            Readiness::CatchingUp(why) | Readiness::Stopped(why) => Some(why),
+        }
     }
 
     fn no_body(&self, no_body: NoBody) -> Response {

@@ -8,6 +8,7 @@
 //!
 //! A certificate that is bad or late never replaces one that works, and never goes unsaid.
 
+pub mod cluster;
 pub mod files;
 pub mod issue;
 pub mod own;

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod client;
+mod cluster;
 mod files;
 mod hostile;
 mod load;

@@ -14,6 +14,8 @@ const JSON: &[(&str, &str)] = &[
     ("src/demo", "the content of a decision as bytes, to be hashed into its id"),
     ("src/import/importer.rs", "a row's content as bytes, to be hashed into an id"),
     ("src/k8s/context.rs", "objects as the API server writes them"),
+    ("src/k8s/trust.rs", "patches of webhook configurations"),
+    ("src/webhook/tls/cluster.rs", "its own key of a Secret"),
     ("src/observe/recording/", "what kubectl prints"),
     ("src/cli/", "what programs read of us"),
 ];

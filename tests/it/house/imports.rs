@@ -24,7 +24,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
         &["domain", "k8s"],
         "what a cluster shows becomes events; who stores them is no matter",
     ),
-    ("webhook", &["domain", "clock"], "what an API server asks; what answers is given to it"),
+    ("webhook", &["domain", "k8s", "clock"], "what an API server asks; what answers is given to it"),
     ("import", &["domain"], "rows become events"),
     (
         "demo",

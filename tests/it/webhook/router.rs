@@ -4,7 +4,7 @@ use super::served::{Ca, Yes, limits, review, slow_review};
 use axum::body::{Body, to_bytes};
 use bizrq::webhook::{
     metrics::Metrics,
-    server::{Limits, router},
+    server::{Limits, Readiness, router},
     tls::Current,
 };
 use hyper::{Request, StatusCode};
@@ -82,8 +82,9 @@ async fn what_is_larger_than_any_review_is_turned_away() {
 
 #[tokio::test]
 async fn it_is_ready_when_it_has_caught_up_and_has_a_certificate_whose_time_is_now() {
-    let waits = || Yes { waits_for: Some("position 7 of 9".into()), ..Yes::default() };
-    let asked = Asked { reviews: waits(), ..Asked::default() };
+    let catching_up =
+        Yes { readiness: Readiness::CatchingUp("position 7 of 9".into()), ..Yes::default() };
+    let asked = Asked { reviews: catching_up.clone(), ..Asked::default() };
     let (status, text) = asked.ask("GET", "/readyz", Vec::new()).await;
     assert_eq!((status.as_u16(), &*text), (503, "not ready: position 7 of 9\n"));
 
@@ -93,9 +94,17 @@ async fn it_is_ready_when_it_has_caught_up_and_has_a_certificate_whose_time_is_n
     assert!(text.contains("certificate"), "{text}");
 
     // By a ledger that has not caught up nothing may be decided.
-    let asked = Asked { reviews: waits(), ..Asked::default() };
+    let asked = Asked { reviews: catching_up, ..Asked::default() };
     let (status, text) = asked.ask("POST", "/validate/workloads/east", review("u")).await;
     assert_eq!(status.as_u16(), 503, "{text}");
+
+    // What needs no decision is answered by a ledger that stopped, too; but others should be asked.
+    let stopped = Yes { readiness: Readiness::Stopped("a newer version".into()), ..Yes::default() };
+    let asked = Asked { reviews: stopped.clone(), ..Asked::default() };
+    assert_eq!(asked.ask("GET", "/readyz", Vec::new()).await.0.as_u16(), 503);
+    let asked = Asked { reviews: stopped, ..Asked::default() };
+    let (status, _) = asked.ask("POST", "/validate/workloads/east", review("u")).await;
+    assert_eq!(status.as_u16(), 200);
 }
 
 #[tokio::test(start_paused = true)]

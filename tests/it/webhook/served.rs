@@ -6,7 +6,7 @@ use bizrq::{
     domain::time::{HOUR_MS, Timestamp},
     webhook::{
         metrics::Metrics,
-        server::{About, Answered, Limits, NoReview, Reviews, Server},
+        server::{About, Answered, Limits, NoReview, Readiness, Reviews, Server},
         tls::{Current, Pair, issue, rotation::Authority},
     },
 };
@@ -24,11 +24,16 @@ use std::{
 use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
 
 /// Says yes to every review of `east`, after a while if it has a number of milliseconds in `wait`.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Yes {
     pub(super) answered: Arc<AtomicUsize>,
-    /// What it waits for, before anything can be answered.
-    pub(super) waits_for: Option<String>,
+    pub(super) readiness: Readiness,
+}
+
+impl Default for Yes {
+    fn default() -> Self {
+        Self { answered: Arc::default(), readiness: Readiness::Ready }
+    }
 }
 
 impl Reviews for Yes {
@@ -53,11 +58,11 @@ impl Reviews for Yes {
         self.answered.fetch_add(1, Ordering::Relaxed);
         let said = format!("{about:?} of {cluster}");
         let json = json!({"response": {"uid": uid, "allowed": true, "said": said}}).to_string();
-        Ok(Answered { json: json.into_bytes(), decision: "allowed", reason: "NothingGrows" })
+        Ok(Answered { json: json.into_bytes(), decision: "allowed", reason: "NothingGrows".into() })
     }
 
-    fn waits_for(&self) -> Option<String> {
-        self.waits_for.clone()
+    fn readiness(&self) -> Readiness {
+        self.readiness.clone()
     }
 }
 
