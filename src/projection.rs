@@ -18,11 +18,15 @@ pub mod fold;
 pub mod keys;
 pub mod memory;
 pub mod runner;
+#[cfg(feature = "sled")]
+pub mod sled;
 pub mod snapshot;
 pub mod store;
 
 pub use desk::Desk;
 pub use memory::MemoryStore;
 pub use runner::{Projection, Runner};
+#[cfg(feature = "sled")]
+pub use sled::SledStore;
 pub use snapshot::{Snapshot, Snapshots};
 pub use store::{Batch, Mark, Store};

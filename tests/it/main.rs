@@ -22,5 +22,6 @@ mod restored;
 mod rules;
 mod schemas;
 mod shared;
+mod store;
 mod trace;
 mod webhook;
