@@ -23,5 +23,6 @@ lint: # the dependencies: advisories, licences, bans (.deny.toml), where cargo-d
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny check --config .deny.toml; \
 	else echo "not checked: advisories, licences, bans; run 'cargo install cargo-deny' first"; fi
 
-schemas: # write schemas/event/v1 anew; a test compares them
+schemas: # write schemas/ anew; tests compare them
 	cargo run -- schemas schemas/event/v1
+	cargo run -- crd > schemas/crd/bizgroupresourcequota.yaml

@@ -6,12 +6,16 @@ pub mod out;
 pub mod progress;
 
 mod completions;
+#[cfg(feature = "service")]
+mod crd;
 mod demo;
 mod import;
 mod log;
 mod meter;
 mod opened_log;
 pub(crate) mod quota;
+#[cfg(feature = "service")]
+mod review;
 mod schemas;
 
 use crate::domain::resources::is_model;
@@ -40,6 +44,12 @@ enum Command {
     Log(log::Args),
     /// Check, declare and draw the quotas of business groups
     Quota(quota::Args),
+    /// Say of AdmissionReviews and manifests whether they would fit
+    #[cfg(feature = "service")]
+    Review(review::Args),
+    /// Print the CustomResourceDefinition of quota objects
+    #[cfg(feature = "service")]
+    Crd(crd::Args),
     /// Print a completion script for your shell
     Completions(completions::Args),
     /// Write the JSON Schemas of all events into a folder
@@ -49,7 +59,7 @@ enum Command {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  fine
-  1  the answer is no (an invalid quota, rejected rows, a history that differs)
+  1  the answer is no (an invalid quota, a refused review, rejected rows, a history that differs)
   2  the command line is wrong
   3  an input cannot be read, or the output cannot be written
   4  the log cannot be opened or written";
@@ -159,6 +169,10 @@ impl Command {
             Self::Import(args) => import::run(args, out),
             Self::Log(args) => log::run(&args, out),
             Self::Quota(args) => quota::run(&args, out),
+            #[cfg(feature = "service")]
+            Self::Review(args) => review::run(&args, out),
+            #[cfg(feature = "service")]
+            Self::Crd(args) => crd::run(&args, out),
             Self::Completions(args) => completions::run(args, out),
             Self::Schemas(args) => schemas::run(&args, out),
         }

@@ -4,6 +4,8 @@
 
 pub mod context;
 pub mod convert;
+#[cfg(feature = "service")]
+pub mod crd;
 pub mod demand;
 pub mod kinds;
 pub mod meta;

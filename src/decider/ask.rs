@@ -191,7 +191,8 @@ impl Ask {
 
 impl Workload {
     /// What the domain judges; `undeclared` is [`Self::undeclared`], borrowed.
-    pub(super) fn review<'r>(
+    #[must_use]
+    pub fn review<'r>(
         &'r self,
         ask: &'r Ask,
         undeclared: &'r [admission::Undeclared<'r>],
@@ -223,7 +224,8 @@ impl Workload {
     }
 
     /// [`Self::undeclared`], borrowed.
-    pub(super) fn open(&self) -> Vec<admission::Undeclared<'_>> {
+    #[must_use]
+    pub fn open(&self) -> Vec<admission::Undeclared<'_>> {
         let open = self.undeclared.iter();
         open.map(|u| admission::Undeclared { container: &u.container, key: &u.key }).collect()
     }
@@ -231,7 +233,8 @@ impl Workload {
 
 impl Quota {
     /// What the domain judges, at `seen`.
-    pub(super) fn review<'r>(&'r self, ask: &'r Ask, seen: Position) -> QuotaReview<'r> {
+    #[must_use]
+    pub fn review<'r>(&'r self, ask: &'r Ask, seen: Position) -> QuotaReview<'r> {
         QuotaReview {
             seen,
             request: Some(&ask.request),

@@ -139,6 +139,18 @@ impl Kind {
         Some(scaled)
     }
 
+    /// Whether the object says how many replicas it wants, where the scale subresource puts them.
+    #[must_use]
+    pub fn writes_replicas(&self, object: &Object) -> bool {
+        self.scale.as_ref().is_some_and(|path| *object.body.at(&path.keys) != Node::Nothing)
+    }
+
+    /// A label of the first role's pod template.
+    #[must_use]
+    pub fn template_label<'o>(&self, object: &'o Object, key: &str) -> Option<&'o str> {
+        self.labels(object)?.label(key)
+    }
+
     fn has_version(&self, api_version: &str) -> bool {
         self.api_versions.iter().any(|v| **v == *api_version)
     }

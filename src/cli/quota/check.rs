@@ -21,7 +21,7 @@ pub(crate) fn uid(name: &str) -> String {
 /// The event that declares an object where no API server does.
 ///
 /// Its id holds the generation: of an object without versions nothing else tells one declaration from the next.
-pub(super) fn event(
+pub(in crate::cli) fn event(
     object: &QuotaObject,
     generation: i64,
     source: &str,
@@ -115,7 +115,7 @@ pub(crate) fn parents_first(objects: Vec<QuotaObject>) -> Vec<QuotaObject> {
 ///
 /// # Errors
 /// [`Stop`]: the ledger's positions have run out.
-pub(super) fn declare(
+pub(in crate::cli) fn declare(
     ledger: &mut Ledger,
     objects: &[QuotaObject],
     events: &[Event<'_>],

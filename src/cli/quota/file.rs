@@ -158,7 +158,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Vec<QuotaObject>, Error> {
     }
 }
 
-fn text(path: &Path) -> Result<String, Error> {
+pub(crate) fn text(path: &Path) -> Result<String, Error> {
     let place = path.display();
     let open = || -> io::Result<Box<dyn Read>> {
         Ok(if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) })
@@ -178,7 +178,7 @@ fn text(path: &Path) -> Result<String, Error> {
     })
 }
 
-fn options() -> serde_saphyr::Options {
+pub(crate) fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             // What the shortest entries (`a: 1` and a line break) of a whole file can be.

@@ -362,6 +362,6 @@ fn csv(tree: &Tree, out: &mut Out) -> Result<(), Error> {
     Ok(())
 }
 
-fn instant(text: &str) -> Result<Timestamp, String> {
+pub(in crate::cli) fn instant(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse(text).map_err(|e| e.to_string())
 }

@@ -158,6 +158,16 @@ impl Kind {
         Ok(roles)
     }
 
+    /// The labels of the first role's template.
+    pub(super) fn labels<'o>(&self, object: &'o Object) -> Option<&'o Labels> {
+        let scope = Scope::of(&object.body);
+        let templates = &self.roles.first()?.templates;
+        templates.iter().find_map(|path| match scope.at(&path.inside("metadata")) {
+            Node::Labels(labels) => Some(&**labels),
+            _ => None,
+        })
+    }
+
     /// The template of the first role.
     pub(in crate::k8s) fn template<'o>(&self, object: &'o Object) -> Option<Template<'o>> {
         self.roles.first()?.template(&Scope::of(&object.body))

@@ -13,6 +13,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/decider/wire.rs", "what replicas say to each other; nothing that outlives an answer"),
     ("src/demo", "the content of a decision as bytes, to be hashed into its id"),
     ("src/import/importer.rs", "a row's content as bytes, to be hashed into an id"),
+    ("src/webhook/re", "what an API server sends, and is sent"),
     ("src/k8s/context.rs", "objects as the API server writes them"),
     ("src/k8s/trust.rs", "patches of webhook configurations"),
     ("src/webhook/tls/cluster.rs", "its own key of a Secret"),

@@ -24,7 +24,11 @@ const TABLE: &[(&str, &[&str], &str)] = &[
         &["domain", "k8s"],
         "what a cluster shows becomes events; who stores them is no matter",
     ),
-    ("webhook", &["domain", "k8s", "clock"], "what an API server asks; what answers is given to it"),
+    (
+        "webhook",
+        &["domain", "decider", "k8s", "clock"],
+        "what an API server asks, in the decider's words; who runs the decider is given to it",
+    ),
     ("import", &["domain"], "rows become events"),
     (
         "demo",
@@ -42,6 +46,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
             "decider",
             "k8s",
             "observe",
+            "webhook",
             "import",
             "demo",
             "input",
