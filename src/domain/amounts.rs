@@ -23,6 +23,9 @@ pub fn product(amount: Milli, millis: i64) -> Option<i128> {
 pub struct Amounts(Vec<(KeyId, Milli)>);
 
 impl Amounts {
+    /// Nothing under any key.
+    pub const EMPTY: Self = Self(Vec::new());
+
     /// The amount under `key`.
     #[must_use]
     pub fn get(&self, key: KeyId) -> Milli {
@@ -60,9 +63,26 @@ impl Amounts {
 
     /// Raises every key to its amount in `other` where it is less.
     pub fn raise_all(&mut self, other: &Self) {
+        let mut i = 0;
         for (key, amount) in other.iter() {
-            self.raise(key, amount);
+            while self.0.get(i).is_some_and(|(k, _)| *k < key) {
+                i = i.saturating_add(1);
+            }
+            match self.0.get_mut(i).filter(|(k, _)| *k == key) {
+                Some((_, most)) => *most = amount.max(*most),
+                None => self.0.insert(i, (key, amount)),
+            }
         }
+    }
+
+    /// Becomes the same as `other`, in the room that it has.
+    pub fn set(&mut self, other: &Self) {
+        self.0.clone_from(&other.0);
+    }
+
+    /// Becomes nothing, and keeps its room.
+    pub fn clear(&mut self) {
+        self.0.clear();
     }
 
     /// Adds `other` `times` times.
@@ -71,14 +91,23 @@ impl Amounts {
     /// [`Overflow`]; `self` is then of no use.
     pub fn add_times(&mut self, other: &Self, times: i128) -> Result<(), Overflow> {
         if self.0.is_empty() {
-            let times = |(key, amount): (KeyId, Milli)| Some((key, amount.checked_mul(times)?));
-            self.0 = other.iter().map(times).collect::<Option<_>>().ok_or(Overflow)?;
+            // Room for one key more: the object's own count comes next.
+            self.0.reserve_exact(other.0.len().saturating_add(1));
+            for (key, amount) in other.iter() {
+                self.0.push((key, amount.checked_mul(times).ok_or(Overflow)?));
+            }
             return Ok(());
         }
         for (key, amount) in other.iter() {
             self.add(key, amount.checked_mul(times).ok_or(Overflow)?)?;
         }
         Ok(())
+    }
+
+    /// To look up amounts of keys that come in their order.
+    #[must_use]
+    pub fn walk(&self) -> Walk<'_> {
+        Walk(&self.0)
     }
 
     /// Keys and amounts in order of key.
@@ -90,6 +119,25 @@ impl Amounts {
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.0.iter().all(|(_, amount)| *amount == 0)
+    }
+}
+
+/// A walk through amounts by key, upwards: a step a key instead of a search.
+#[derive(Clone, Debug)]
+pub struct Walk<'a>(&'a [(KeyId, Milli)]);
+
+impl Walk<'_> {
+    /// The amount under `key`, which is above every key that was asked for before.
+    pub fn at(&mut self, key: KeyId) -> Milli {
+        while let Some(((next, amount), rest)) =
+            self.0.split_first().filter(|((k, _), _)| *k <= key)
+        {
+            self.0 = rest;
+            if *next == key {
+                return *amount;
+            }
+        }
+        0
     }
 }
 

@@ -41,10 +41,10 @@ use super::{
     time::Timestamp,
 };
 pub(super) use quotas::Account;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 use tree::{Tree, UNLISTED};
-use workload::Charge;
 pub(super) use workload::Work;
+use workload::{Charge, NOTHING};
 
 /// No single amount may be larger: 2^36 of them then fit into 128 bits, more than there can be pods, so that
 /// sums need no error of their own. A quantity is at most 2^73 thousandths; cash counts them by the hour.
@@ -97,11 +97,25 @@ pub struct Book {
     turned: Vec<ObjectId>,
     /// Unconfirmed creates of what nothing real was seen of, by the object's full name.
     creates: Map<Uid, Vec<u32>>,
-    scratch: Vec<(KeyId, Milli, Milli)>,
+    scratch: Scratch,
     trying: bool,
     undo: Vec<trial::Undo>,
     /// Of the trial: how much there was before it.
     size: trial::Size,
+}
+
+/// Room to work in, kept so that a change allocates nothing. It says nothing about the book.
+#[derive(Clone, Default)]
+struct Scratch {
+    before: Charge,
+    after: Charge,
+    charges: Vec<(KeyId, Milli, Milli)>,
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scratch").finish_non_exhaustive()
+    }
 }
 
 /// Workloads, each with a number as long as anything is known of it.
@@ -367,7 +381,8 @@ impl Book {
         let mut names: Vec<_> = work.create_names().chain(name).collect();
         names.sort_unstable();
         names.dedup();
-        let main = work.charge();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        work.charge_into(&mut scratch.before);
         let mut others = work.charge_apart();
         for name in &names {
             others.extend(self.create_charge(*name));
@@ -376,18 +391,21 @@ impl Book {
             change(work);
         }
         self.list_creates(slot, &names);
-        let Some(work) = self.works.row(slot) else { return };
-        let (main_after, mut others_after) = (work.charge(), work.charge_apart());
+        let mut others_after = Vec::new();
+        if let Some(work) = self.works.row(slot) {
+            work.charge_into(&mut scratch.after);
+            others_after = work.charge_apart();
+        }
         for name in &names {
             others_after.extend(self.create_charge(*name));
         }
-        post(&mut self.tree, &main, &main_after);
-        let nothing = Charge::default();
+        post(&mut self.tree, &scratch.before, &scratch.after);
+        self.scratch = scratch;
         for (_, charge) in &others {
-            post(&mut self.tree, charge, &nothing);
+            post(&mut self.tree, charge, &NOTHING);
         }
         for (_, charge) in &others_after {
-            post(&mut self.tree, &nothing, charge);
+            post(&mut self.tree, &NOTHING, charge);
         }
     }
 
@@ -445,22 +463,30 @@ impl Book {
 fn post(tree: &mut Tree, before: &Charge, after: &Charge) {
     let left = before.groups.iter().filter(|g| !after.groups.contains(g));
     for group in after.groups.iter().chain(left) {
-        let mut keys = before.amounts.iter().map(|(k, _)| k).peekable();
-        let mut others = after.amounts.iter().map(|(k, _)| k).peekable();
-        // Both are sorted: merged, each key comes once.
-        loop {
-            let key = match (keys.peek(), others.peek()) {
-                (None, None) => break,
-                (Some(a), Some(b)) => *a.min(b),
-                (Some(a), None) => *a,
-                (None, Some(b)) => *b,
-            };
-            keys.next_if_eq(&key);
-            others.next_if_eq(&key);
-            let (was, is) = (before.at(*group, key), after.at(*group, key));
-            tree.charge(*group, key, is.0.saturating_sub(was.0), is.1.saturating_sub(was.1));
-        }
+        let (mut was, mut is) = (before.inside(*group), after.inside(*group));
+        tree.charge_all(
+            *group,
+            either(&before.amounts, &after.amounts).map(|key| {
+                let (was, is) = (was.at(key), is.at(key));
+                (key, is.0.saturating_sub(was.0), is.1.saturating_sub(was.1))
+            }),
+        );
     }
+}
+
+/// The keys of both, in their order, each once.
+fn either(a: &Amounts, b: &Amounts) -> impl Iterator<Item = KeyId> {
+    let mut a = a.iter().map(|(key, _)| key).peekable();
+    let mut b = b.iter().map(|(key, _)| key).peekable();
+    std::iter::from_fn(move || {
+        let key = match (a.peek(), b.peek()) {
+            (Some(a), Some(b)) => *a.min(b),
+            (one, other) => *one.or(other)?,
+        };
+        a.next_if_eq(&key);
+        b.next_if_eq(&key);
+        Some(key)
+    })
 }
 
 /// Checks at the door what the sums rely on.

@@ -411,7 +411,7 @@ impl Ledger {
         match &event.data {
             Data::WorkloadsAdmitted(data) => {
                 for admission in &data.admissions {
-                    let cluster = names.cluster(&format!("/clusters/{}", admission.cluster));
+                    let cluster = names.cluster_of(&admission.cluster);
                     let uid = Uid::of(&admission.request);
                     decided.answer(ObjectId { cluster, uid }, position);
                 }
@@ -534,7 +534,7 @@ impl Ledger {
     /// The record that allowed the request `uid` of `cluster` (by name), if it is among the newest 131,072.
     #[must_use]
     pub fn recorded(&self, cluster: &str, uid: &str) -> Option<Position> {
-        let cluster = self.names.known_cluster(&format!("/clusters/{cluster}"))?;
+        let cluster = self.names.known_cluster_of(cluster)?;
         self.decided.requests.get(&ObjectId { cluster, uid: Uid::of(uid) }).copied()
     }
 

@@ -325,11 +325,27 @@ impl Names {
         self.clusters.ids.get(source).copied().map(ClusterId)
     }
 
+    /// The number of the cluster of this name.
+    pub fn cluster_of(&mut self, name: &str) -> ClusterId {
+        self.cluster(&source(name))
+    }
+
+    /// The number of the cluster of this name, if it was met before.
+    #[must_use]
+    pub fn known_cluster_of(&self, name: &str) -> Option<ClusterId> {
+        self.known_cluster(&source(name))
+    }
+
     /// A source's text.
     #[must_use]
     pub fn cluster_name(&self, id: ClusterId) -> &str {
         self.clusters.text(id.0)
     }
+}
+
+/// The source that the cluster of this name is in events.
+fn source(cluster: &str) -> String {
+    ["/clusters/", cluster].concat()
 }
 
 #[cfg(test)]

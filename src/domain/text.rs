@@ -17,6 +17,12 @@ impl<'a> Text<'a> {
         &self.0
     }
 
+    /// The same text, borrowed: where the other lives long enough it need not be copied.
+    #[must_use]
+    pub fn borrowed(&self) -> Text<'_> {
+        Text(Cow::Borrowed(&self.0))
+    }
+
     /// The same text, independent of the record's bytes.
     #[must_use]
     pub fn into_owned(self) -> Text<'static> {

@@ -88,9 +88,9 @@ pub struct Undeclared<'r> {
 /// What a review comes down to.
 pub(super) struct Case {
     pub(super) asked: Asked,
-    /// Keys of which more is asked than the old object had.
-    need: Vec<KeyId>,
-    /// Of these, what exceeds the present charge in the group.
+    /// Of some key more is asked than the old object had.
+    needs: bool,
+    /// Keys of which that is so, and that exceed the present charge in the group.
     pub(super) grow: Vec<KeyId>,
     moved: bool,
 }
@@ -132,7 +132,7 @@ pub fn decide<'r>(
         Ok(case) => case,
         Err(refusal) => return refusal.into(),
     };
-    let neutral = case.need.is_empty() && !case.moved;
+    let neutral = !case.needs && !case.moved;
     if neutral && review.makes.is_empty() {
         return Decision::Allowed.into();
     }
@@ -169,7 +169,7 @@ fn admission<'r>(review: &Review<'r>, group: &'r str, now: Timestamp) -> Admissi
         request: review.request.into(),
         cluster: review.cluster.into(),
         operation: review.operation,
-        workload: review.workload.clone(),
+        workload: review.workload.borrowed(),
         old_resource_version: review.old_resource_version.map(Into::into),
         group: group.into(),
         roles: review.roles.to_vec(),
@@ -189,8 +189,8 @@ fn weigh(
 ) -> Result<Case, Refusal> {
     let asked = trial.asked(names, admission).map_err(|error| unreadable(&error))?;
     if let Some(more) = asked.resized() {
-        let need: Vec<_> = more.iter().filter(|(_, by)| *by > 0).map(|(key, _)| key).collect();
-        return Ok(Case { grow: need.clone(), need, moved: false, asked });
+        let grow: Vec<_> = more.iter().filter(|(_, by)| *by > 0).map(|(key, _)| key).collect();
+        return Ok(Case { needs: !grow.is_empty(), grow, moved: false, asked });
     }
     let moved = admission.old_roles.is_some();
     let old = match review.old.filter(|_| !moved) {
@@ -208,11 +208,19 @@ fn weigh(
     } else {
         &*asked.demand
     };
-    let need: Vec<_> =
-        ask.iter().filter(|(key, ask)| *ask > old.get(*key)).map(|(key, _)| key).collect();
-    let present = |key| if groups.contains(&group) { charge.get(key) } else { 0 };
-    let grow = need.iter().copied().filter(|key| ask.get(*key) > present(*key)).collect();
-    Ok(Case { grow, need, moved, asked })
+    let inside = groups.contains(&group);
+    let (mut old, mut present) = (old.walk(), charge.walk());
+    let (mut needs, mut grow) = (false, Vec::new());
+    for (key, ask) in ask.iter() {
+        let (old, present) = (old.at(key), present.at(key));
+        if ask > old {
+            needs = true;
+            if !inside || ask > present {
+                grow.push(key);
+            }
+        }
+    }
+    Ok(Case { needs, grow, moved, asked })
 }
 
 /// Whether what a controller makes is covered by what its workload was promised. A pod needs what no other pod
@@ -220,7 +228,7 @@ fn weigh(
 /// reviewed, too.
 fn draws(trial: &Trial<'_>, names: &mut Names, review: &Review<'_>, group: GroupId) -> bool {
     let Some(top) = review.draws_on else { return false };
-    let Some(cluster) = names.known_cluster(&format!("/clusters/{}", review.cluster)) else {
+    let Some(cluster) = names.known_cluster_of(review.cluster) else {
         return false;
     };
     let top = ObjectId { cluster, uid: Uid::of(&top.uid) };

@@ -136,22 +136,24 @@ impl Book {
         }
         // The way of nearly every record: nothing is open, so only the pod's own keys can change, in one group.
         let group = work.group.unwrap_or_default();
-        self.scratch.clear();
-        self.scratch.extend(pod.reserved.iter().map(|(key, _)| {
-            let (charge, unreviewed) = work.charge_under(key);
-            (key, charge, unreviewed)
-        }));
+        let charges = &mut self.scratch.charges;
+        charges.clear();
+        work.charge_under(&pod.reserved, |key, own, unreviewed| {
+            charges.push((key, own, unreviewed))
+        });
         if joins {
             work.members.put(&pod.reserved)
         } else {
             work.members.take(&pod.reserved)
         }
-        for (key, charge, unreviewed) in &self.scratch {
-            let (now, unreviewed_now) = work.charge_under(*key);
-            let (by, unreviewed_by) =
-                (now.saturating_sub(*charge), unreviewed_now.saturating_sub(*unreviewed));
-            self.tree.charge(group, *key, by, unreviewed_by);
-        }
+        let mut before = charges.iter_mut();
+        work.charge_under(&pod.reserved, |_, own, unreviewed| {
+            if let Some((_, by, unreviewed_by)) = before.next() {
+                *by = own.saturating_sub(*by);
+                *unreviewed_by = unreviewed.saturating_sub(*unreviewed_by);
+            }
+        });
+        self.tree.charge_all(group, charges.drain(..));
     }
 
     /// The pods that the last observation set apart, or joined.

@@ -73,7 +73,7 @@ impl Book {
     /// # Errors
     /// An amount is too large; the version is no number.
     pub fn asked(&self, names: &mut Names, admission: &Admission<'_>) -> Result<Asked, Error> {
-        let cluster = names.cluster(&format!("/clusters/{}", admission.cluster));
+        let cluster = names.cluster_of(&admission.cluster);
         let workload = ObjectId { cluster, uid: Uid::of(&admission.workload.uid) };
         let old = version(admission.old_resource_version.as_deref().unwrap_or_default(), 0)?;
         let group = names.group(&admission.group);
@@ -184,7 +184,7 @@ impl Book {
             self.proposal_expired(quota, fact.position);
             return;
         };
-        let cluster = names.cluster(&format!("/clusters/{}", fact.cluster));
+        let cluster = names.cluster_of(&fact.cluster);
         let object = ObjectId { cluster, uid: Uid::of(&workload.uid) };
         // Of a resize the record may name the pod: then only that pod's.
         let pod = self.pods.get(&object).filter(|pod| {

@@ -9,7 +9,7 @@ use super::{
     pods::Pod,
     post,
     rules::Fault,
-    workload::{Charge, Work},
+    workload::{NOTHING, Work},
 };
 use crate::domain::{
     amounts::Amounts,
@@ -143,11 +143,10 @@ impl Book {
 
     /// What workloads are charged, in the tree, and who waits under which name.
     fn resume_charges(&mut self) {
-        let nothing = Charge::default();
         for (slot, work) in self.works.rows.iter() {
-            post(&mut self.tree, &nothing, &work.charge());
+            post(&mut self.tree, &NOTHING, &work.charge());
             for (_, apart) in work.charge_apart() {
-                post(&mut self.tree, &nothing, &apart);
+                post(&mut self.tree, &NOTHING, &apart);
             }
             if work.is_real() {
                 continue;
@@ -161,7 +160,7 @@ impl Book {
         }
         for name in self.creates.keys().copied().collect::<Vec<_>>() {
             for (_, charge) in self.create_charge(name) {
-                post(&mut self.tree, &nothing, &charge);
+                post(&mut self.tree, &NOTHING, &charge);
             }
         }
     }

@@ -4,10 +4,15 @@
 //! whatever it uses. A key that a group does not list has claim 0 there, so it flows to whoever lists it above.
 //! This file knows sums and edges; it never knows why something is charged, nor what a limit is for.
 
+mod journal;
+
 use crate::domain::{
     names::{GroupId, KeyId},
     quantity::Milli,
 };
+pub(super) use journal::Change;
+use journal::Journal;
+use std::fmt;
 
 /// The limit of a key that is not listed: none.
 pub(super) const UNLISTED: Milli = Milli::MAX;
@@ -67,25 +72,17 @@ pub(super) struct Tree {
     /// Whose cell it is.
     owners: Vec<(GroupId, KeyId)>,
     journal: Journal,
+    rising: Rising,
 }
 
-/// What cells were before the present step touched them.
+/// Room for what goes up, key by key. It says nothing about the tree.
 #[derive(Clone, Default)]
-struct Journal {
-    on: bool,
-    step: u32,
-    /// By cell: the step that touched it last.
-    touched: Vec<u32>,
-    before: Vec<(u32, Cell)>,
-}
+struct Rising(Vec<(KeyId, Milli)>);
 
-/// A cell that a step changed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Change {
-    pub(super) group: GroupId,
-    pub(super) key: KeyId,
-    pub(super) before: Cell,
-    pub(super) after: Cell,
+impl fmt::Debug for Rising {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rising")
+    }
 }
 
 impl Cell {
@@ -100,13 +97,6 @@ impl Cell {
     /// What it weighs in its parents.
     fn weight(&self) -> Milli {
         self.used().max(self.claim)
-    }
-}
-
-impl Change {
-    /// Whether the step raised it above its limit.
-    pub(super) fn breaks(&self) -> bool {
-        self.after.used() > self.before.used() && self.after.used() > self.after.limit
     }
 }
 
@@ -200,16 +190,34 @@ impl Tree {
         found
     }
 
-    /// Adds to what `group`'s own workloads are charged under `key`, and to the part that no review admitted.
-    pub(super) fn charge(&mut self, group: GroupId, key: KeyId, own: Milli, unreviewed: Milli) {
-        if own == 0 && unreviewed == 0 {
-            return;
+    /// Adds to what `group`'s own workloads are charged under some keys, and to the part that no review admitted.
+    /// All keys go up together: the way is looked up once a level instead of once a level and key.
+    pub(super) fn charge_all(
+        &mut self,
+        group: GroupId,
+        charges: impl Iterator<Item = (KeyId, Milli, Milli)>,
+    ) {
+        let mut rising = std::mem::take(&mut self.rising.0);
+        for (key, own, unreviewed) in charges {
+            if own == 0 && unreviewed == 0 {
+                continue;
+            }
+            let heavier = self.touch(group, key, |cell| {
+                cell.own = cell.own.saturating_add(own);
+                cell.unreviewed = cell.unreviewed.saturating_add(unreviewed);
+            });
+            if heavier != 0 {
+                rising.push((key, heavier));
+            }
         }
-        let heavier = self.touch(group, key, |cell| {
-            cell.own = cell.own.saturating_add(own);
-            cell.unreviewed = cell.unreviewed.saturating_add(unreviewed);
-        });
-        self.carry(group, key, heavier);
+        self.carry(group, &mut rising);
+        rising.clear();
+        self.rising.0 = rising;
+    }
+
+    /// As [`Self::charge_all`], under one key.
+    pub(super) fn charge(&mut self, group: GroupId, key: KeyId, own: Milli, unreviewed: Milli) {
+        self.charge_all(group, std::iter::once((key, own, unreviewed)));
     }
 
     /// Sets what `group` claims and may use under `key`.
@@ -218,7 +226,7 @@ impl Tree {
             cell.claim = claim;
             cell.limit = limit;
         });
-        self.carry(group, key, heavier);
+        self.carry_one(group, key, heavier);
     }
 
     /// Makes `group` count in `parents`, and only there. They must not lie below it.
@@ -259,28 +267,36 @@ impl Tree {
     fn give(&mut self, parent: GroupId, key: KeyId, weight: Milli) {
         if weight != 0 {
             let heavier = self.touch(parent, key, |c| c.given = c.given.saturating_add(weight));
-            self.carry(parent, key, heavier);
+            self.carry_one(parent, key, heavier);
         }
     }
 
-    /// Tells everything above `group` that it weighs `heavier` more under `key`.
-    fn carry(&mut self, group: GroupId, key: KeyId, heavier: Milli) {
-        let (mut at, mut heavier) = (group, heavier);
-        while heavier != 0 {
+    fn carry_one(&mut self, group: GroupId, key: KeyId, heavier: Milli) {
+        if heavier != 0 {
+            self.carry(group, &mut vec![(key, heavier)]);
+        }
+    }
+
+    /// Tells everything above `group` how much heavier it weighs under which keys.
+    fn carry(&mut self, group: GroupId, rising: &mut Vec<(KeyId, Milli)>) {
+        let mut at = group;
+        while !rising.is_empty() {
             match self.parents(at) {
                 [] => return,
                 [parent] => {
                     at = *parent;
-                    let by = heavier;
-                    heavier = self.touch(at, key, |c| c.given = c.given.saturating_add(by));
+                    rising.retain_mut(|(key, heavier)| {
+                        let by = *heavier;
+                        *heavier = self.touch(at, *key, |c| c.given = c.given.saturating_add(by));
+                        *heavier != 0
+                    });
                 }
                 several => {
                     // A change of parent is open: it weighs in both.
                     let both = several.to_vec();
-                    for parent in both {
-                        self.give(parent, key, heavier);
+                    for (key, heavier) in rising.drain(..) {
+                        both.iter().for_each(|parent| self.give(*parent, key, heavier));
                     }
-                    return;
                 }
             }
         }
@@ -342,98 +358,6 @@ impl Tree {
     }
 }
 
-/// Of a tree as it is, the steps that led there say nothing.
-impl std::fmt::Debug for Journal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Journal").finish_non_exhaustive()
-    }
-}
-
-impl Journal {
-    fn note(&mut self, place: u32, cell: &Cell) {
-        let i = place as usize;
-        if self.touched.len() <= i {
-            self.touched.resize(i.saturating_add(1), 0);
-        }
-        if let Some(step) = self.touched.get_mut(i).filter(|s| **s != self.step) {
-            *step = self.step;
-            self.before.push((place, *cell));
-        }
-    }
-}
-
-/// Trying things out: steps that can be taken back.
-impl Tree {
-    /// How many groups and cells there are.
-    pub(super) fn size(&self) -> (usize, usize) {
-        (self.nodes.len(), self.cells.len())
-    }
-
-    /// Gives back the groups and cells that came since [`Self::size`] returned this; nothing is left in them.
-    pub(super) fn shrink(&mut self, (nodes, cells): (usize, usize)) {
-        while self.cells.len() > cells {
-            self.cells.pop();
-            let Some((group, key)) = self.owners.pop() else { break };
-            let node = self.node(group);
-            let (places, at) = if key.0 & PLAIN == 0 {
-                node.keys.pop();
-                (&mut node.places, key.index())
-            } else {
-                (&mut node.plain, (key.0 & !PLAIN) as usize)
-            };
-            if let Some(place) = places.get_mut(at) {
-                *place = 0;
-            }
-            while places.last() == Some(&0) {
-                places.pop();
-            }
-        }
-        self.nodes.truncate(nodes);
-    }
-
-    /// Begins a step: from here on every cell's former state is noted. Returns where the step begins.
-    pub(super) fn step(&mut self) -> usize {
-        if !self.journal.on {
-            self.journal.on = true;
-            self.journal.before.clear();
-        }
-        let next = self.journal.step.checked_add(1);
-        if next.is_none() {
-            self.journal.touched.clear();
-        }
-        self.journal.step = next.unwrap_or(1);
-        self.journal.before.len()
-    }
-
-    /// What changed since `from`, which the newest [`Self::step`] returned.
-    pub(super) fn changes(&self, from: usize) -> impl Iterator<Item = Change> + '_ {
-        let noted = self.journal.before.get(from..).unwrap_or(&[]);
-        noted.iter().filter_map(|(place, before)| {
-            let (group, key) = *self.owners.get(*place as usize)?;
-            let after = *self.cells.get(*place as usize)?;
-            Some(Change { group, key, before: *before, after })
-        })
-    }
-
-    /// Puts every cell back to what it was at `from`.
-    pub(super) fn take_back(&mut self, from: usize) {
-        while self.journal.before.len() > from {
-            let Some((place, before)) = self.journal.before.pop() else { return };
-            if let Some(cell) = self.cells.get_mut(place as usize) {
-                *cell = before;
-            }
-        }
-        // What is touched next belongs to a new step even if this one had noted it.
-        self.step();
-    }
-
-    /// Stops noting.
-    pub(super) fn stop_noting(&mut self) {
-        self.journal.on = false;
-        self.journal.before.clear();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -478,7 +402,7 @@ mod tests {
         let from = tree.step();
         tree.charge(GroupId(3), CPU, 2, 0);
         tree.charge(GroupId(2), CPU, 2, 2);
-        assert_eq!(tree.changes(from).count(), 3);
+        assert_eq!(tree.journal.before.len(), from + 3);
         tree.take_back(from);
         assert_eq!(tree.cells, before);
     }

@@ -6,7 +6,7 @@
 
 use super::version::Version;
 use crate::domain::{
-    amounts::Amounts,
+    amounts::{Amounts, Walk},
     event::{Operation, Position},
     names::{GroupId, KeyId, ObjectId, Uid},
     quantity::Milli,
@@ -124,6 +124,15 @@ impl Pods {
         }
     }
 
+    /// To look at their sum key by key: so many times the amounts.
+    fn walk(&self) -> (Milli, Walk<'_>) {
+        match self {
+            Self::None => (0, NOTHING.amounts.walk()),
+            Self::Alike(n, one) => (Milli::from(*n), one.walk()),
+            Self::Mixed(_, sum) => (1, sum.walk()),
+        }
+    }
+
     pub(super) fn sum(&self) -> Amounts {
         match self {
             Self::None => Amounts::default(),
@@ -184,6 +193,24 @@ pub(super) struct Charge {
     pub(super) covered: Amounts,
 }
 
+/// No charge at all.
+pub(super) static NOTHING: Charge =
+    Charge { groups: Vec::new(), amounts: Amounts::EMPTY, covered: Amounts::EMPTY };
+
+/// A charge in one group, key by key upwards.
+pub(super) struct Inside<'c> {
+    amounts: Walk<'c>,
+    covered: Walk<'c>,
+}
+
+impl Inside<'_> {
+    /// What is charged under `key`, and the part of it that no review admitted.
+    pub(super) fn at(&mut self, key: KeyId) -> (Milli, Milli) {
+        let amount = self.amounts.at(key);
+        (amount, amount.saturating_sub(self.covered.at(key)).max(0))
+    }
+}
+
 impl Charge {
     fn is_in(&mut self, group: GroupId) {
         if !self.groups.contains(&group) {
@@ -191,13 +218,16 @@ impl Charge {
         }
     }
 
-    /// What is charged in `group` under `key`, and the part of it that no review admitted.
-    pub(super) fn at(&self, group: GroupId, key: KeyId) -> (Milli, Milli) {
-        if !self.groups.contains(&group) {
-            return (0, 0);
-        }
-        let amount = self.amounts.get(key);
-        (amount, amount.saturating_sub(self.covered.get(key)).max(0))
+    /// What is charged in `group`, to be looked at key by key.
+    pub(super) fn inside(&self, group: GroupId) -> Inside<'_> {
+        let charge = if self.groups.contains(&group) { self } else { &NOTHING };
+        Inside { amounts: charge.amounts.walk(), covered: charge.covered.walk() }
+    }
+
+    fn clear(&mut self) {
+        self.groups.clear();
+        self.amounts.clear();
+        self.covered.clear();
     }
 }
 
@@ -229,15 +259,22 @@ impl Work {
     /// What it is charged where it is, may be or was a moment ago.
     pub(super) fn charge(&self) -> Charge {
         let mut charge = Charge::default();
+        self.charge_into(&mut charge);
+        charge
+    }
+
+    /// As [`Self::charge`], in the room of another.
+    pub(super) fn charge_into(&self, charge: &mut Charge) {
+        charge.clear();
         if let Some(reviewed) = &self.reviewed {
-            charge.covered = Amounts::clone(reviewed);
+            charge.covered.set(reviewed);
         }
         if let Some(observed) = &self.observed {
             charge.is_in(observed.group);
-            charge.amounts = Amounts::clone(&observed.demand);
+            charge.amounts.set(&observed.demand);
         }
         if let Some(open) = &self.open {
-            self.charge_open(open, &mut charge);
+            self.charge_open(open, charge);
         }
         if self.members.count() > 0 {
             charge.is_in(self.group.unwrap_or_default());
@@ -251,7 +288,6 @@ impl Work {
             shift(&mut charge.amounts, &more, 1);
             shift(&mut charge.covered, &more, 1);
         }
-        charge
     }
 
     /// What of its charge no pod uses yet: neither one that exists nor one that was promised on top.
@@ -299,15 +335,18 @@ impl Work {
         groups.into_iter().map(charge).collect()
     }
 
-    /// The part of the main charge under `key` that its members' changes can alter: the charge itself, and
-    /// what of it no review admitted.
-    pub(super) fn charge_under(&self, key: KeyId) -> (Milli, Milli) {
-        let mut amount = self.members.get(key);
-        if let Some(observed) = &self.observed {
-            amount = amount.max(observed.demand.get(key));
+    /// Calls `each` with the part of the main charge that its members' changes can alter, under the keys of
+    /// `pod`: the charge itself, and what of it no review admitted.
+    pub(super) fn charge_under(&self, pod: &Amounts, mut each: impl FnMut(KeyId, Milli, Milli)) {
+        let observed = self.observed.as_ref().map(|observed| &observed.demand);
+        let [mut observed, mut reviewed] = [observed, self.reviewed.as_ref()].map(|amounts| {
+            amounts.map_or_else(|| NOTHING.amounts.walk(), |amounts| amounts.walk())
+        });
+        let (times, mut members) = self.members.walk();
+        for (key, _) in pod.iter() {
+            let amount = members.at(key).saturating_mul(times).max(observed.at(key));
+            each(key, amount, amount.saturating_sub(reviewed.at(key)).max(0));
         }
-        let covered = self.reviewed.as_ref().map_or(0, |r| r.get(key));
-        (amount, amount.saturating_sub(covered).max(0))
     }
 }
 

@@ -1,9 +1,21 @@
-//! Records, and parts of them, that outlive the bytes they were read from.
+//! Records, and parts of them, that outlive the bytes they were read from, or borrow from another.
 
 use super::{Admission, ObjectRef, PodResize, QuotaProposed, QuotaSpec, Role};
 use crate::domain::text::Text;
 
 impl ObjectRef<'_> {
+    /// The same, borrowed from this.
+    #[must_use]
+    pub fn borrowed(&self) -> ObjectRef<'_> {
+        ObjectRef {
+            api_version: self.api_version.borrowed(),
+            kind: self.kind.borrowed(),
+            namespace: self.namespace.as_ref().map(Text::borrowed),
+            name: self.name.borrowed(),
+            uid: self.uid.borrowed(),
+        }
+    }
+
     /// The same, independent of the record's bytes.
     #[must_use]
     pub fn into_owned(self) -> ObjectRef<'static> {
