@@ -15,6 +15,8 @@ mod ask;
 mod committer;
 mod forwarder;
 mod metrics;
+#[cfg(feature = "jetstream")]
+pub mod nats;
 mod overlay;
 mod queue;
 mod recent;

@@ -255,7 +255,12 @@ impl<L: EventLog> Committer<L> {
                 };
                 self.put_back(callers.into_iter().map(doubtful).collect());
             }
-            Err(error) => self.fail(callers, &error, expected),
+            Err(error) => {
+                if !matches!(error, AppendError::Away { .. }) {
+                    self.pulse.beats();
+                }
+                self.fail(callers, &error, expected);
+            }
         }
     }
 

@@ -65,6 +65,7 @@ pub(super) struct Forwarder<L, T: Transport> {
     /// Who decides, as far as is known.
     holder: Option<String>,
     distance: Distance,
+    measuring: JoinSet<Duration>,
     /// Letters without an answer in a row.
     misses: u32,
     gathered: Vec<Pending>,
@@ -109,6 +110,7 @@ impl<L: EventLog + 'static, T: Transport> Forwarder<L, T> {
             inbox: None,
             holder: None,
             distance: Distance::default(),
+            measuring: JoinSet::new(),
             misses: 0,
             gathered: Vec::new(),
             letters: JoinSet::new(),
@@ -119,7 +121,7 @@ impl<L: EventLog + 'static, T: Transport> Forwarder<L, T> {
 
     /// Works until it is dropped.
     pub(super) async fn run(mut self) {
-        self.measure().await;
+        self.distance.measured(round_trip(Arc::clone(&self.log)).await);
         // An empty letter asks who decides.
         self.send(Vec::new());
         let (mut hello, mut measure) = (interval(HELLO), interval(MEASURE));
@@ -140,20 +142,20 @@ impl<L: EventLog + 'static, T: Transport> Forwarder<L, T> {
                 Some(pending) = self.asks.recv(), if has_room => self.gathered.push(pending),
                 () = sleep_until(self.next_letter), if is_ready => self.send_gathered(),
                 _ = hello.tick() => self.say_hello().await,
-                _ = measure.tick() => self.measure().await,
+                _ = measure.tick() => {
+                    if self.measuring.is_empty() {
+                        self.measuring.spawn(round_trip(Arc::clone(&self.log)));
+                    }
+                }
+                Some(took) = self.measuring.join_next() => {
+                    self.distance.measured(took.unwrap_or(MEASURE));
+                }
             }
         }
     }
 
     fn sender(&self) -> Sender {
         Sender { distance: self.distance.class(), replica: self.replica.clone() }
-    }
-
-    /// Measures the way to the log.
-    async fn measure(&mut self) {
-        let begun = Instant::now();
-        let _ = timeout(Duration::from_secs(1), self.log.head()).await;
-        self.distance.measured(begun.elapsed());
     }
 
     /// Longer than an answer takes while everybody is well: the others' batch, and four ways to the log and back.
@@ -359,6 +361,13 @@ impl<L: EventLog + 'static, T: Transport> Forwarder<L, T> {
             drop(permit);
         });
     }
+}
+
+/// How long it takes to ask the log something; of one that is away, a second.
+async fn round_trip<L: EventLog>(log: Arc<L>) -> Duration {
+    let begun = Instant::now();
+    let _ = timeout(Duration::from_secs(1), log.head()).await;
+    begun.elapsed()
 }
 
 /// If `was_sent`, another replica may yet decide it.

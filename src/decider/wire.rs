@@ -141,3 +141,102 @@ impl Told {
 fn bytes(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Former, Missing, Quota, Undeclared, What, Workload};
+    use super::*;
+    use crate::domain::event::{ObjectRef, Operation, PodResize, QuotaSpec, Role};
+    use std::sync::Arc;
+
+    fn sender() -> Sender {
+        Sender { distance: 2, replica: "b".into() }
+    }
+
+    fn roles() -> Vec<Role<'static>> {
+        let json = r#"[{"name":"w","count":2,"peak":3,"models":{"gpu":"A30"},
+            "pod":{"requests":{"cpu":"1500m"},"limits":{"nvidia.com/gpu":"2"}}}]"#;
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn asks() -> Vec<Ask> {
+        let object = ObjectRef { uid: "u\"1\u{e9}".into(), ..ObjectRef::default() };
+        let pod = Arc::clone(&roles()[0].pod);
+        let workload = Workload {
+            operation: Operation::Update,
+            workload: object.clone(),
+            old_resource_version: Some("7".into()),
+            group: Some("team-a".into()),
+            missing: Missing::Default("pool".into()),
+            roles: roles(),
+            old: Some(Former { group: "team-b".into(), roles: roles() }),
+            resize: Some(PodResize {
+                uid: "p".into(),
+                models: Default::default(),
+                from: Arc::clone(&pod),
+                to: pod,
+            }),
+            undeclared: vec![Undeclared { container: "c".into(), key: "limits.cpu".into() }],
+            name_is_taken: true,
+            draws_on: Some(object),
+            makes: roles(),
+            invalid: Some("spec: `x`".into()),
+        };
+        let spec = r#"{"parent":"dept","hard":{"limits.cpu":"10"},"charge":"Peak"}"#;
+        let spec: QuotaSpec<'static> = serde_json::from_str(spec).unwrap();
+        let quota = Quota {
+            operation: Operation::Create,
+            name: "team-a".into(),
+            uid: "q".into(),
+            old_resource_version: None,
+            spec: Some(spec),
+            allow_orphans: true,
+        };
+        let whats = [What::Workload(Box::new(workload)), What::Quota(Box::new(quota))];
+        let ask = |what| Ask { request: "r".into(), cluster: "east".into(), dry_run: true, what };
+        whats.map(ask).into()
+    }
+
+    #[test]
+    fn a_letter_says_what_was_written_into_it() {
+        let bytes = Letter::new(sender(), false, 250, asks()).bytes();
+        let letter = Letter::read(&bytes).unwrap();
+        assert_eq!((letter.asks, letter.within_ms, letter.from), (asks(), 250, sender()));
+    }
+
+    #[test]
+    fn an_answer_is_told_as_it_was_given_and_to_nobody_else() {
+        let refused = Answer::Refused(Refused {
+            reason: Reason::QuotaExceeded,
+            message: "exceeded".into(),
+            fit: Some(Fit { replicas: 1, of: 3 }),
+        });
+        let allowed = Answer::recorded(7, vec!["nearly full".into()]);
+        for answer in [refused, allowed, Answer::Allowed { recorded: None, warnings: vec![] }] {
+            let told = |request: &str| {
+                let told = Told::new("r".into(), answer.clone());
+                let bytes = Reply::new(sender(), vec![told]).bytes();
+                let mut answers = Reply::read(&bytes).unwrap().answers.into_iter();
+                answers.next().and_then(|told| told.answer(request))
+            };
+            assert_eq!(told("r"), Some(answer.clone()));
+            assert_eq!(told("other"), None);
+        }
+        let nothing = Told::new("r".into(), super::super::Unavailable::Late.into());
+        assert_eq!(nothing.answer("r"), None, "that nothing was decided is no answer");
+    }
+
+    #[test]
+    fn what_is_no_letter_of_this_version_is_not_read() {
+        let good = String::from_utf8(Letter::new(sender(), false, 1, asks()).bytes()).unwrap();
+        let newer = good.replace(r#""version":1"#, r#""version":2"#);
+        let credit = good.replace("1500m", "ten");
+        let many = Letter::new(sender(), false, 1, vec![asks().remove(1); MOST_ASKS + 1]).bytes();
+        let bad = [newer.as_bytes(), credit.as_bytes(), &many, &good.as_bytes()[..40], b"", b"{}"];
+        for bytes in bad {
+            assert!(Letter::read(bytes).is_none(), "{}", String::from_utf8_lossy(bytes));
+        }
+        let deep = "[".repeat(100_000);
+        assert!(Letter::read(deep.as_bytes()).is_none() && Reply::read(deep.as_bytes()).is_none());
+    }
+}

@@ -181,6 +181,12 @@ impl JetStreamLog {
         self.shared.client.clone()
     }
 
+    /// The name of its stream.
+    #[must_use]
+    pub fn stream(&self) -> &str {
+        &self.shared.options.stream
+    }
+
     /// Bytes that an event's attributes and data may have together: what the server takes, less what we add.
     #[must_use]
     pub fn max_event_bytes(&self) -> usize {

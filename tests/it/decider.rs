@@ -1,9 +1,11 @@
 //! The decider: what it promises to whoever asks, and what the log must show afterwards.
 
+mod away;
 mod basics;
 mod company;
 mod faults;
 mod judge;
 mod replica;
+mod servers;
 mod simulation;
 mod untouched;

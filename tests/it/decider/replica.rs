@@ -2,7 +2,7 @@
 
 use bizrq::{
     decider::{
-        self, Answer, Ask, Decider, Missing, Options, Quota, What, Workload,
+        self, Answer, Ask, Decider, Former, Missing, Options, Quota, What, Workload,
         transport::{Alone, Transport},
     },
     domain::{
@@ -122,6 +122,17 @@ pub(crate) fn create(request: &str, uid: &str, group: &str, count: u64) -> Ask {
         dry_run: false,
         what: What::Workload(Box::new(workload)),
     }
+}
+
+/// Asks to scale a workload of version 7.
+pub(crate) fn scale(request: &str, uid: &str, group: &str, from: u64, to: u64) -> Ask {
+    let mut ask = create(request, uid, group, to);
+    if let What::Workload(workload) = &mut ask.what {
+        workload.operation = Operation::Update;
+        workload.old_resource_version = Some("7".to_owned());
+        workload.old = Some(Former { group: group.to_owned(), roles: roles(from) });
+    }
+    ask
 }
 
 pub(crate) fn dry(mut ask: Ask) -> Ask {

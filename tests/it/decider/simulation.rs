@@ -23,15 +23,29 @@ use tokio::time::{Instant, sleep};
 const NEAR: Range<u64> = 0..2;
 const FAR: Range<u64> = 18..22;
 
-struct Simulation {
-    dice: Dice,
-    log: MemoryLog,
+pub(crate) struct Simulation<L> {
+    pub(crate) dice: Dice,
+    /// Where the observer tells what happened.
+    log: L,
     company: Mutex<Company>,
-    replicas: Vec<Replica>,
+    pub(crate) replicas: Vec<Replica>,
     answers: Mutex<BTreeMap<String, Vec<Answer>>>,
+    pauses: Pauses,
 }
 
-impl Simulation {
+/// How long everybody takes, in milliseconds.
+pub(crate) struct Pauses {
+    /// Between two asks of a client.
+    pub(crate) think: Range<u64>,
+    /// Before the observer tells what happened.
+    pub(crate) tell: Range<u64>,
+    /// Between two looks of the sweeper.
+    pub(crate) sweep: Range<u64>,
+    /// Until nothing is late any more.
+    pub(crate) settle: u64,
+}
+
+impl Simulation<MemoryLog> {
     fn new(seed: u64, wrong: u64) -> Arc<Self> {
         let (dice, log) = (Dice::new(seed), MemoryLog::default());
         let net = Net::new(dice.clone(), wrong);
@@ -43,8 +57,17 @@ impl Simulation {
             Replica::with(Arc::new(log), wire, options)
         };
         let replicas = [("a", NEAR), ("b", NEAR), ("c", FAR)].map(replica).into();
+        let pauses = Pauses { think: 0..20, tell: 0..20, sweep: 500..1500, settle: 5000 };
+        Self::over(log, dice, replicas, pauses)
+    }
+}
+
+impl<L: EventLog + 'static> Simulation<L> {
+    /// Over replicas that decide already.
+    pub(crate) fn over(log: L, dice: Dice, replicas: Vec<Replica>, pauses: Pauses) -> Arc<Self> {
         let company = Mutex::new(Company::new(dice.clone()));
-        Arc::new(Self { dice, log, company, replicas, answers: Mutex::default() })
+        let answers = Mutex::default();
+        Arc::new(Self { dice, log, company, replicas, answers, pauses })
     }
 
     /// Asks, perhaps twice, perhaps again later, and does what is allowed.
@@ -86,14 +109,14 @@ impl Simulation {
     async fn client(&self, asks: u32) {
         for _ in 0..asks {
             self.asks().await;
-            sleep(self.dice.ms(0..20)).await;
+            sleep(self.dice.ms(self.pauses.think.clone())).await;
         }
     }
 
     /// Tells what happened, sooner or later, for ever.
     async fn observer(&self) {
         loop {
-            sleep(self.dice.ms(0..20)).await;
+            sleep(self.dice.ms(self.pauses.tell.clone())).await;
             let facts = self.company.lock().unwrap().next_facts();
             for (uid, event) in facts {
                 self.log.append(vec![event]).await.unwrap();
@@ -109,7 +132,7 @@ impl Simulation {
     /// Says what is over, for ever.
     async fn sweeper(&self) {
         loop {
-            sleep(self.dice.ms(500..1500)).await;
+            sleep(self.dice.ms(self.pauses.sweep.clone())).await;
             let replica = &self.replicas[self.dice.below(3) as usize];
             let over = {
                 let company = self.company.lock().unwrap();
@@ -121,7 +144,7 @@ impl Simulation {
         }
     }
 
-    async fn run(self: Arc<Self>, clients: u32, asks: u32) -> Verdict {
+    pub(crate) async fn run(self: Arc<Self>, clients: u32, asks: u32) -> Verdict {
         let background = [
             tokio::spawn({
                 let sim = Arc::clone(&self);
@@ -142,9 +165,9 @@ impl Simulation {
             client.await.unwrap();
         }
         // What was late, lands.
-        sleep(Duration::from_secs(5)).await;
+        sleep(Duration::from_millis(self.pauses.settle)).await;
         background.iter().for_each(|task| task.abort());
-        sleep(Duration::from_secs(5)).await;
+        sleep(Duration::from_millis(self.pauses.settle)).await;
         self.converged().await;
         judge(&self.log).await
     }
@@ -158,7 +181,7 @@ impl Simulation {
         }
     }
 
-    fn check(&self, seed: u64, verdict: &Verdict) {
+    pub(crate) fn check(&self, seed: u64, verdict: &Verdict) {
         let answers = self.answers.lock().unwrap();
         verdict.agrees_with(&answers);
         for replica in &self.replicas {
@@ -179,7 +202,12 @@ impl Simulation {
     }
 }
 
-fn simulate(seed: u64, wrong: u64, clients: u32, asks: u32) -> (Arc<Simulation>, Verdict) {
+fn simulate(
+    seed: u64,
+    wrong: u64,
+    clients: u32,
+    asks: u32,
+) -> (Arc<Simulation<MemoryLog>>, Verdict) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(async {

@@ -1,0 +1,87 @@
+//! On real NATS servers of both versions: three replicas, one of them far away, and an answer that is lost.
+
+use super::{
+    faults::Dice,
+    replica::{Replica, create, declared, options},
+    simulation::{Pauses, Simulation},
+};
+use crate::nats::{
+    proxy::Proxy,
+    server::{Server, Version},
+};
+use bizrq::{
+    decider::{Answer, Options, nats::Nats},
+    event_log::{
+        EventLog,
+        jetstream::{self, JetStreamLog},
+    },
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::sleep;
+
+async fn open(url: &str) -> JetStreamLog {
+    JetStreamLog::open(jetstream::Options::new(url)).await.unwrap()
+}
+
+async fn replica(name: &str, url: &str) -> Replica {
+    let log = open(url).await;
+    let transport = Nats::new(&log);
+    Replica::with(Arc::new(log), transport, Options { replica: name.into(), ..options() })
+}
+
+/// So many asks; with `BIZRQ_ASKS` more. Most of the time goes into judging them.
+fn asks_of_each() -> u32 {
+    std::env::var("BIZRQ_ASKS").map_or(2400, |asks| asks.parse::<u32>().unwrap()) / 48
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_replicas_decide_as_one() {
+    for version in Version::ALL {
+        let server = Server::start(version);
+        let proxy = Proxy::start(server.port()).await;
+        proxy.delay(Duration::from_millis(20));
+        let replicas = vec![
+            replica("near-1", &server.url()).await,
+            replica("near-2", &server.url()).await,
+            replica("far", &proxy.url()).await,
+        ];
+        let pauses = Pauses { think: 0..10, tell: 0..1, sweep: 20..60, settle: 1000 };
+        let log = open(&server.url()).await;
+        let simulation = Simulation::over(log, Dice::new(5), replicas, pauses);
+        let verdict = Arc::clone(&simulation).run(48, asks_of_each()).await;
+        simulation.check(5, &verdict);
+        let counts: Vec<_> = simulation.replicas.iter().map(|r| r.decider.counts()).collect();
+        assert!(verdict.decisions > 200 && verdict.batches > 20, "{version:?}");
+        assert!(counts[2].forwarded > 100, "{version:?}: {counts:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_lost_ends_in_the_one_decision() {
+    for version in Version::ALL {
+        let server = Server::start(version);
+        let proxy = Proxy::start(server.port()).await;
+        let direct = open(&server.url()).await;
+        direct.append(vec![declared("team", "", 4)]).await.unwrap();
+        let replica = Arc::new(replica("one", &proxy.url()).await);
+        assert!(replica.ask(create("r1", "w1", "team", 1)).await.is_allowed());
+        proxy.swallow_answers(true);
+        let asked = tokio::spawn({
+            let replica = Arc::clone(&replica);
+            async move { replica.ask(create("r2", "w2", "team", 3)).await }
+        });
+        // It is on the log, and nobody heard of it.
+        while direct.head().await.unwrap().position < 3 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert!(!asked.is_finished());
+        proxy.cut();
+        proxy.swallow_answers(false);
+        let told = asked.await.unwrap();
+        assert!(matches!(told, Answer::Allowed { recorded: Some(3), .. }), "{version:?}: {told:?}");
+        let refused = replica.ask(create("r3", "w3", "team", 1)).await;
+        assert!(matches!(refused, Answer::Refused(_)), "{version:?}: {refused:?}");
+        assert_eq!(direct.head().await.unwrap().position, 3, "{version:?}: one record each");
+        assert_eq!(replica.decider.counts().unclear, 1, "{version:?}");
+    }
+}
