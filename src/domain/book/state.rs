@@ -7,7 +7,7 @@ use super::{
     Book, Works,
     pace::Paces,
     pods::Pod,
-    post,
+    posting::post,
     rules::Fault,
     workload::{NOTHING, Work},
 };
