@@ -17,6 +17,7 @@ pub mod bulk;
 pub mod chain;
 pub mod codec;
 pub mod conformance;
+pub mod error;
 pub mod file;
 #[cfg(feature = "jetstream")]
 pub mod jetstream;
@@ -27,10 +28,10 @@ pub mod survey;
 
 use crate::domain::{event::Position, merkle::Frontier};
 pub use any::{AnyLog, Facts};
-use codec::DecodeError;
 pub use codec::NewEvent;
+pub use error::{AppendError, LineError, OpenError, ReadError};
 pub use records::Records;
-use std::{future::Future, io, path::PathBuf};
+use std::future::Future;
 
 /// An append-only sequence of events with positions 1, 2, 3 … without holes.
 ///
@@ -116,138 +117,4 @@ pub struct Appended {
     pub first: Position,
     /// Position of the last.
     pub last: Position,
-}
-
-/// Why an append was not acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AppendError {
-    /// Another decision came first. Nothing was written.
-    #[error(
-        "the last decision is at position {last_decision}, not {expected}; apply it and decide again"
-    )]
-    Conflict {
-        /// What the decider knew.
-        expected: Position,
-        /// What is true.
-        last_decision: Position,
-    },
-    /// It may be on the log or not: read first, then decide.
-    #[error(
-        "it is not known whether the record was written ({why}); read the log before deciding again"
-    )]
-    Unclear {
-        /// What happened.
-        why: String,
-    },
-    /// The log takes no appends any more. Nothing was written.
-    #[error("the log takes no more appends ({why}); open it again once the cause is gone")]
-    Closed {
-        /// What happened, and when it happened to an earlier append.
-        why: String,
-    },
-    /// The log cannot be reached. Nothing was written.
-    #[error("the log cannot be reached ({why}); nothing was written, try again")]
-    Away {
-        /// What happened.
-        why: String,
-    },
-    /// The log does not take it. Nothing was written.
-    #[error("the log does not take it ({why}); nothing was written")]
-    Refused {
-        /// What happened, and the remedy.
-        why: String,
-    },
-    /// The log ends elsewhere than a copy of its records would go on. Nothing was written.
-    #[error(
-        "the log ends at position {last}, so nothing can stand at {first} next; somebody else appended: import into an empty log"
-    )]
-    Elsewhere {
-        /// Where the next record belongs.
-        first: Position,
-        /// Position of the last record.
-        last: Position,
-    },
-    /// The log was opened for reading. Nothing was written.
-    #[error("the log was opened for reading only")]
-    ReadOnly,
-    /// Only a decision can be appended conditionally. Nothing was written.
-    #[error("event {id} is no decision; append it without a condition")]
-    NotADecision {
-        /// The event.
-        id: String,
-    },
-}
-
-/// Why records cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The operating system says no.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// File or folder.
-        path: PathBuf,
-        /// What it says.
-        source: io::Error,
-    },
-    /// There is no log.
-    #[error("{} is no event log: {why}", path.display())]
-    NotALog {
-        /// What was opened.
-        path: PathBuf,
-        /// What is missing.
-        why: String,
-    },
-    /// Records are missing.
-    #[error("{}: the records {from} to {to} are missing; restore the segment that begins at or before {from} from a copy", path.display())]
-    Missing {
-        /// The log.
-        path: PathBuf,
-        /// First that is missing.
-        from: Position,
-        /// Last that is missing.
-        to: Position,
-    },
-    /// Two segments claim the same records.
-    #[error("{}: the segment that begins at {segment} overlaps the one before it, which reaches {reached}; one of them belongs to another log", path.display())]
-    Overlap {
-        /// The log.
-        path: PathBuf,
-        /// Where the second begins.
-        segment: Position,
-        /// Last record of the first.
-        reached: Position,
-    },
-    /// What stands beside the records contradicts them.
-    #[error(transparent)]
-    Contradicted(Box<file::OpenError>),
-    /// A line is no event, or not the one that was written.
-    #[error("{}, line {line}: {why}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Line in it, from 1.
-        line: u64,
-        /// Its position in the log.
-        position: Position,
-        /// What is wrong with it.
-        why: LineError,
-    },
-    /// A stream cannot be read, or is not what was written.
-    #[cfg(feature = "jetstream")]
-    #[error(transparent)]
-    Stream(#[from] jetstream::StreamError),
-}
-
-/// What is wrong with a line of a log.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LineError {
-    /// No event.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    /// Changed after it was written.
-    #[error(transparent)]
-    Leaf(#[from] chain::LeafDiffers),
-    /// Half a line where more follows.
-    #[error("the line ends early, and another segment follows; restore the segment from a copy")]
-    Torn,
 }

@@ -13,19 +13,25 @@ use bizrq::{
         time::Timestamp,
     },
     event_log::{
-        bulk::{self, Batch, Summary},
-        file::{OpenError, segments},
+        OpenError,
+        bulk::{self, Batch, Source, Summary},
     },
     projection::fold::Read,
 };
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// A log that a person named.
 pub(crate) struct Log {
     pub(crate) place: String,
+    /// Of a folder.
     pub(crate) dir: PathBuf,
+    /// Position of the first record.
+    pub(crate) first: Position,
     /// Bytes of all segments, for the progress bar.
-    bytes: u64,
+    bytes: Option<u64>,
 }
 
 /// Why reading ended before the end.
@@ -52,30 +58,15 @@ impl From<Error> for Halt {
 
 impl Log {
     pub(crate) fn open(place: &str) -> Result<Self, Error> {
-        if place.contains("://") {
-            let location = place.to_owned();
-            return Err(Error::log(place, OpenError::Unsupported { location }));
-        }
+        let first = bulk::first(place).map_err(|e| Error::log(place, e))?;
         let dir = PathBuf::from(place);
-        let firsts = segments::list(&dir).map_err(|e| Error::log(place, e))?;
-        if firsts.is_empty() {
-            let why = "it has no segment (a file like 00000000000000000001.jsonl); is it a log?";
-            return Err(Error::log(place, why));
-        }
-        let size = |first| fs::metadata(dir.join(segments::name(first))).map_or(0, |m| m.len());
-        let bytes = firsts.into_iter().map(size).fold(0, u64::saturating_add);
-        Ok(Self { place: place.to_owned(), dir, bytes })
-    }
-
-    /// Position of the first record.
-    pub(crate) fn first(&self) -> Result<Position, Error> {
-        let firsts = segments::list(&self.dir).map_err(|e| Error::log(&self.place, e))?;
-        Ok(firsts.first().copied().unwrap_or(1))
+        let bytes = input_bytes(&dir);
+        Ok(Self { place: place.to_owned(), dir, first, bytes })
     }
 
     /// A bar for one reading of the whole log.
     pub(crate) fn progress(&self, label: &str) -> Progress {
-        Progress::bytes(label, Some(self.bytes))
+        Progress::bytes(label, self.bytes)
     }
 
     /// Hands every record up to `limit` to `each`, in batches and in order.
@@ -86,7 +77,7 @@ impl Log {
         mut each: impl FnMut(&Batch) -> Result<(), Halt>,
     ) -> Result<Summary, Halt> {
         let bar = self.progress(label);
-        bulk::read(bulk::Source::Log { dir: &self.dir, limit }, |batch| {
+        bulk::read(Source::log(&self.place, limit)?, |batch| {
             each(batch)?;
             bar.more(batch.bytes() as u64);
             Ok(())
@@ -101,7 +92,7 @@ impl Log {
         limit: Position,
         mut each: impl FnMut(&Record<'_>) -> Result<(), Halt>,
     ) -> Result<(), Error> {
-        if self.first()? != 1 {
+        if self.first != 1 {
             let why = "it continues another log; import both into one to replay them";
             return Err(Error::log(&self.place, why));
         }
@@ -148,6 +139,12 @@ impl Log {
         let Record { position, leaf, read } = record;
         read.apply(ledger, *position, *leaf).map_err(|stop| Error::log(&self.place, stop))
     }
+}
+
+/// Bytes of the files in a folder; a stream has none.
+fn input_bytes(dir: &Path) -> Option<u64> {
+    let files = fs::read_dir(dir).ok()?.flatten().flat_map(|entry| entry.metadata());
+    Some(files.map(|file| file.len()).fold(0, u64::saturating_add))
 }
 
 /// A record of a log, decoded.

@@ -16,12 +16,10 @@ use bizrq::{
     cli::{Answer, Error, out::Out},
     domain::{event::Position, merkle::Hash},
     event_log::{
-        ReadError,
+        OpenError, ReadError,
         bulk::Summary,
-        file::{
-            OpenError,
-            roots::{ROOT_EVERY, Roots},
-        },
+        file::roots::{ROOT_EVERY, Roots},
+        jetstream::StreamError,
     },
 };
 use finding::{Finding, What};
@@ -40,8 +38,8 @@ the file `roots`; every event by its type and version; the fold of all of them; 
 Quarantined records and gaps between heartbeats are listed; they are part of an honest history and no fault.
 With --root the log must have, or once have had, this root: the one on an invoice, say, at its position.")]
 pub(super) struct Args {
-    /// The log to read
-    #[arg(long, value_name = "DIR")]
+    /// The log to read: a folder, or nats://host:port[,host:port]
+    #[arg(long, value_name = "LOG")]
     log: String,
     /// The root that it must have
     #[arg(long, value_name = "HASH")]
@@ -53,7 +51,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let log = Log::open(&args.log)?;
-    let mut history = History::new(log.first()?);
+    let mut history = History::new(log.first);
     let read = log.each("verifying", Position::MAX, |batch| {
         batch.events().for_each(|(position, decoded)| history.take(position, decoded));
         Ok(())
@@ -87,6 +85,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
 /// Whether an error says that the log is not what was written, rather than that it cannot be read.
 fn tells_of_a_change(error: &OpenError) -> bool {
     match error {
+        OpenError::Read(ReadError::Stream(stream)) => !matches!(stream, StreamError::Away { .. }),
         OpenError::Read(read) => !matches!(read, ReadError::Io { .. } | ReadError::NotALog { .. }),
         OpenError::Roots { .. }
         | OpenError::RootDiffers { .. }
@@ -95,12 +94,16 @@ fn tells_of_a_change(error: &OpenError) -> bool {
         OpenError::Io { .. }
         | OpenError::Locked { .. }
         | OpenError::Sealed { .. }
+        | OpenError::Stream(_)
         | OpenError::Unsupported { .. } => false,
     }
 }
 
 /// What was done to the log; at least what the fast reading met.
 fn changes(log: &Log, error: &OpenError) -> Result<Vec<Finding>, Error> {
+    if let OpenError::Read(ReadError::Stream(stream)) = error {
+        return Ok(vec![of_a_stream(stream)]);
+    }
     let mut findings = examine::examine(log)?;
     if findings.is_empty() {
         findings.push(Finding::of(What::Unexplained, 0, 0, error.to_string()));
@@ -108,10 +111,21 @@ fn changes(log: &Log, error: &OpenError) -> Result<Vec<Finding>, Error> {
     Ok(findings)
 }
 
+/// What its reader met in a stream: there are no leaves to examine.
+fn of_a_stream(error: &StreamError) -> Finding {
+    let (what, from, to) = match error {
+        StreamError::Missing { from, to, .. } => (What::Removed, *from, *to),
+        StreamError::Truncated { known, found, .. } => (What::Truncated, *found, *known),
+        StreamError::Changed { position, .. } => (What::Altered, *position, *position),
+        _ => (What::Unexplained, 0, 0),
+    };
+    Finding::of(what, from, to, error.to_string())
+}
+
 /// Blocks that lie before a recorded root and have none: a writer leaves no hole in `roots`.
 fn absent_roots(log: &Log) -> Result<Vec<Finding>, Error> {
     let roots = Roots::read(&log.dir).map_err(|e| Error::log(&log.place, e))?;
-    let first = log.first()?.next_multiple_of(ROOT_EVERY);
+    let first = log.first.next_multiple_of(ROOT_EVERY);
     let due = (first..roots.last_position()).step_by(usize::try_from(ROOT_EVERY).unwrap_or(1));
     let absent = due.filter(|position| roots.get(*position).is_none());
     let finding = |position: Position| {

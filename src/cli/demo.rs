@@ -13,16 +13,15 @@ use crate::{
     demo::{self, Options},
     domain::{event::Position, ledger::Ledger},
     event_log::{
+        OpenError,
+        any::is_address,
         bulk::{self, Source},
-        file::{OpenError, roots::Roots},
+        file::roots::Roots,
     },
     projection::fold::Read,
 };
 use report::{Proof, Report};
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -34,7 +33,7 @@ Examples:
 
 The fortnight is 2026-11-02 to 2026-11-16, whatever the clock says. The same seed gives the same bytes. Nothing is
 staged: quotas are proposed and declared, workloads reviewed and admitted or refused by the rules that the webhook
-uses, everything is appended to a file log, and every number that is printed was read back from it.")]
+uses, everything is appended to a real log, and every number that is printed was read back from it.")]
 pub(super) struct Args {
     /// Another seed, another fortnight
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -42,8 +41,8 @@ pub(super) struct Args {
     /// Pods in all; the story alone has about a hundred and twenty
     #[arg(long, value_name = "N", default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pods: u64,
-    /// Keep the log in this folder, which must be new or empty
-    #[arg(long, value_name = "DIR")]
+    /// Keep the log in this folder or stream (nats://host:port), which must be new or empty
+    #[arg(long, value_name = "LOG")]
     log: Option<String>,
     /// Print everything as one JSON object
     #[arg(long)]
@@ -51,16 +50,16 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
-    let folder = Folder::of(args.log.as_deref())?;
+    let place = Place::of(args.log.as_deref())?;
     let options = Options { seed: args.seed, pods: args.pods };
-    let played = play(&folder, options)?;
+    let played = play(&place.name, options)?;
     if args.pods < played.pods {
         note(format_args!(
             "the story itself takes {} pods; {} were asked for",
             played.pods, args.pods
         ));
     }
-    let (ledger, proof) = read_back(&folder.path)?;
+    let (ledger, proof) = read_back(&place.name)?;
     let report = Report::of(options, args.log.as_deref(), &played, &ledger, proof)?;
     if args.json {
         out.json(&report)?;
@@ -70,40 +69,42 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     Ok(Answer::of(report.is_proved()))
 }
 
-fn play(folder: &Folder, options: Options) -> Result<demo::Played, Error> {
-    let log = OpenedLog::open(&folder.name())?;
+fn play(place: &str, options: Options) -> Result<demo::Played, Error> {
+    let log = OpenedLog::open(place)?;
     // A pod is told of in two records, a little more with its workload.
     let records = options.pods.saturating_mul(9) / 4;
     let bar = Progress::items("simulating", Some(records));
     let played = log.with_log(async |log| demo::play(log, options, |done| bar.at(done)).await);
-    let played = played.map_err(|e| Error::log(folder.name(), e))?;
+    let played = played.map_err(|e| Error::log(place, e))?;
     log.close()?;
     Ok(played)
 }
 
-/// Reads the log as an auditor would: every record against its leaf, the tree against the recorded roots; and folds it.
-fn read_back(dir: &Path) -> Result<(Ledger, Proof), Error> {
-    let failed = |e: OpenError| Error::log(dir.display(), e);
-    let roots = Roots::read(dir).map_err(failed)?;
+/// Reads the log as an auditor would: every record against its leaf, the tree against the recorded roots, where there
+/// are such; and folds it.
+fn read_back(place: &str) -> Result<(Ledger, Proof), Error> {
+    let failed = |e: OpenError| Error::log(place, e);
+    let roots = Roots::read(Path::new(place)).map_err(failed)?;
     let bar = Progress::items("reading back", Some(roots.last_position()));
     let mut ledger = Ledger::default();
-    let source = Source::Log { dir, limit: Position::MAX };
+    let source = Source::log(place, Position::MAX).map_err(failed)?;
     let summary = bulk::read(source, |batch| {
         for (position, decoded) in batch.events() {
+            // The reading thread has grown the tree; the root is that of its tree.
             let read = Read::of(decoded);
-            // The reading thread has proved the leaves; the root is that of its tree.
-            ledger.fold(position, &read.record()).map_err(|e| Error::log(dir.display(), e))?;
+            ledger.fold(position, &read.record()).map_err(|e| Error::log(place, e))?;
         }
         bar.more(batch.len() as u64);
         Ok::<_, Failed>(())
     })
-    .map_err(|failed: Failed| failed.told(dir))?;
+    .map_err(|failed: Failed| failed.told(place))?;
     let proof = Proof {
         records: summary.lines,
         bytes: summary.bytes,
         roots: roots.entries().len() as u64,
         root: summary.tree.map(|tree| tree.root()).unwrap_or_default(),
-        last_root: roots.entries().last().map(|(_, root)| *root).unwrap_or_default(),
+        last_root: roots.entries().last().map(|(_, root)| *root),
+        keeps_roots: !is_address(place),
     };
     Ok((ledger, proof))
 }
@@ -127,32 +128,32 @@ impl From<Error> for Failed {
 }
 
 impl Failed {
-    fn told(self, dir: &Path) -> Error {
+    fn told(self, place: &str) -> Error {
         match self {
-            Self::Open(error) => Error::log(dir.display(), error),
+            Self::Open(error) => Error::log(place, error),
             Self::Told(error) => error,
         }
     }
 }
 
-/// Where the log is: a folder to keep, or one that goes when the command ends.
-struct Folder {
-    path: PathBuf,
+/// Where the log is: a place to keep, or a folder that goes when the command ends.
+struct Place {
+    name: String,
     keep: bool,
 }
 
-impl Folder {
+impl Place {
     fn of(kept: Option<&str>) -> Result<Self, Error> {
         let Some(place) = kept else { return Self::temporary() };
-        // A log that is there already belongs to somebody; a missing folder cannot be opened, and is made later.
+        // A log that is there already belongs to somebody; what is missing cannot be opened, and is made later.
         if let Ok(log) = OpenedLog::open_read(place) {
             let position = log.head()?.position;
             if position > 0 {
-                let why = format!("holds a log of {position} records already; give a new folder");
+                let why = format!("holds a log of {position} records already; give a new one");
                 return Err(Error::log(place, why));
             }
         }
-        Ok(Self { path: PathBuf::from(place), keep: true })
+        Ok(Self { name: place.to_owned(), keep: true })
     }
 
     fn temporary() -> Result<Self, Error> {
@@ -160,24 +161,20 @@ impl Folder {
         for n in 0_u32..1000 {
             let path = parent.join(format!("bizrq-demo-{}-{n}", std::process::id()));
             match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path, keep: false }),
+                Ok(()) => return Ok(Self { name: path.display().to_string(), keep: false }),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(Error::log(path.display(), e)),
             }
         }
         Err(Error::log(parent.display(), "is full of earlier demos; remove bizrq-demo-* there"))
     }
-
-    fn name(&self) -> String {
-        self.path.display().to_string()
-    }
 }
 
-impl Drop for Folder {
+impl Drop for Place {
     fn drop(&mut self) {
         if !self.keep {
             // What cannot be removed is left to whoever cleans the temporary folder.
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = fs::remove_dir_all(&self.name);
         }
     }
 }

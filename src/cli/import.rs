@@ -68,8 +68,8 @@ struct Csv {
     /// The name under which the runs are known
     #[arg(long, value_name = "NAME", value_parser = cluster_name)]
     cluster: String,
-    /// The log to append to; a folder that is missing is made
-    #[arg(long, value_name = "DIR")]
+    /// The log to append to: a folder, or nats://host:port[,host:port]; it is made if it is missing
+    #[arg(long, value_name = "LOG")]
     log: String,
     /// How the report is shown
     #[arg(short, long, value_enum, default_value_t)]

@@ -38,8 +38,8 @@ pub(super) struct Args {
     /// Recordings or event lines; `-` reads standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The log to read
-    #[arg(long, value_name = "DIR")]
+    /// The log to read: a folder, or nats://host:port[,host:port]
+    #[arg(long, value_name = "LOG")]
     log: Option<String>,
     /// Quotas whose budgets to compare with: cash left, and when it runs out
     #[arg(long, value_name = "YAML")]

@@ -8,15 +8,13 @@ use crate::{
         merkle::Frontier,
     },
     event_log::{
-        AnyLog, Appended, EventLog, Facts, Head, NewEvent,
+        AnyLog, Appended, EventLog, Facts, Head, NewEvent, OpenError,
         bulk::{self, Batch, Source},
         codec::{Decoded, Decoder, Scanned},
-        file::OpenError,
         survey::Survey,
     },
     projection::fold::Read,
 };
-use std::path::Path;
 use tokio::runtime::{Builder, Runtime};
 
 /// A log, opened for one command.
@@ -41,9 +39,9 @@ impl From<OpenError> for Ended {
 }
 
 impl OpenedLog {
-    /// Opens a log for appending; a folder that is missing is made.
+    /// Opens a log for appending; a folder or stream that is missing is made.
     pub(super) fn open(place: &str) -> Result<Self, Error> {
-        let opened = Self::with(place, AnyLog::open)?;
+        let opened = Self::with(place, async || AnyLog::open(place).await)?;
         if let Some(torn) = opened.log.torn() {
             let (path, bytes) = (torn.path.display(), torn.bytes);
             warn(format!("{path}: {bytes} bytes of a half-written line at the end were cut off"));
@@ -53,18 +51,16 @@ impl OpenedLog {
 
     /// Opens a log for reading; nothing in it is touched.
     pub(super) fn open_read(place: &str) -> Result<Self, Error> {
-        Self::with(place, AnyLog::open_read)
+        Self::with(place, async || AnyLog::open_read(place).await)
     }
 
-    fn with<E: ToString>(
+    fn with(
         place: &str,
-        open: impl Fn(&str) -> Result<AnyLog, E>,
+        open: impl AsyncFnOnce() -> Result<AnyLog, OpenError>,
     ) -> Result<Self, Error> {
         let failed = |e: String| Error::log(place, e);
         let runtime = Self::runtime(place)?;
-        let _inside = runtime.enter();
-        let log = open(place).map_err(|e| failed(e.to_string()))?;
-        drop(_inside);
+        let log = runtime.block_on(open()).map_err(|e| failed(e.to_string()))?;
         Ok(Self { place: place.to_owned(), log, runtime })
     }
 
@@ -212,9 +208,10 @@ impl OpenedLog {
         self.runtime.block_on(self.log.storage()).map_err(|e| self.failed(e))
     }
 
-    /// Hands the log over in batches, each record compared with its leaf and the tree with its recorded roots.
+    /// Hands the log over in batches. A folder's records are compared with their leaves and the tree with its recorded
+    /// roots; a stream has neither.
     fn proved(&self, mut each: impl FnMut(&Batch) -> Result<(), Error>) -> Result<(), Error> {
-        let source = Source::Log { dir: Path::new(&self.place), limit: Position::MAX };
+        let source = Source::log(&self.place, Position::MAX).map_err(|e| self.failed(e))?;
         let read = bulk::read(source, |batch| each(batch).map_err(Ended::Told));
         read.map(drop).map_err(|ended| match ended {
             Ended::Read(error) => self.failed(error),

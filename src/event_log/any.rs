@@ -1,8 +1,10 @@
-//! Opens the log that a person named: today a folder; a `nats://` address comes with the provider for JetStream.
+//! Opens the log that a person named: a folder, or the address of a server.
 
+#[cfg(feature = "jetstream")]
+use super::jetstream::{self, JetStreamLog, JetStreamReader};
 use super::{
-    AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records,
-    file::{FileLog, FileReader, OpenError, Options, Torn, rollover, segments},
+    AppendError, Appended, EventLog, Head, NewEvent, OpenError, ReadError, Reader, Records,
+    file::{FileLog, FileReader, Options, Torn, rollover, segments},
     memory::{MemoryLog, MemoryReader},
 };
 use crate::domain::{event::Position, merkle::Frontier};
@@ -13,6 +15,9 @@ use std::{collections::BTreeMap, path::Path};
 pub enum AnyLog {
     /// A folder.
     File(FileLog),
+    /// A stream on a server.
+    #[cfg(feature = "jetstream")]
+    JetStream(JetStreamLog),
     /// Gone with the process.
     Memory(MemoryLog),
 }
@@ -22,24 +27,37 @@ pub enum AnyLog {
 pub enum AnyReader {
     /// A folder.
     File(FileReader),
+    /// A stream on a server.
+    #[cfg(feature = "jetstream")]
+    JetStream(Box<JetStreamReader>),
     /// Gone with the process.
     Memory(MemoryReader),
 }
 
 impl AnyLog {
-    /// Opens the log at `location` for appending and reading; a folder that is missing is made.
+    /// Opens the log at `location` for appending and reading; a folder or stream that is missing is made.
     ///
     /// # Errors
-    /// [`OpenError`]: another writer, no log, damaged.
-    pub fn open(location: &str) -> Result<Self, OpenError> {
+    /// [`OpenError`]: another writer, no log, damaged, unsafe, out of reach.
+    pub async fn open(location: &str) -> Result<Self, OpenError> {
+        #[cfg(feature = "jetstream")]
+        if is_address(location) {
+            let options = jetstream::Options::from_environment(location)?;
+            return Ok(Self::JetStream(JetStreamLog::open(options).await?));
+        }
         FileLog::open(folder(location)?, &Options::default()).map(Self::File)
     }
 
     /// Opens the log at `location` for reading; nothing in it is touched.
     ///
     /// # Errors
-    /// [`OpenError`]: no log.
-    pub fn open_read(location: &str) -> Result<Self, OpenError> {
+    /// [`OpenError`]: no log, out of reach.
+    pub async fn open_read(location: &str) -> Result<Self, OpenError> {
+        #[cfg(feature = "jetstream")]
+        if is_address(location) {
+            let options = jetstream::Options::from_environment(location)?;
+            return Ok(Self::JetStream(JetStreamLog::open_read(options).await?));
+        }
         FileLog::open_read(folder(location)?).map(Self::File)
     }
 
@@ -48,6 +66,8 @@ impl AnyLog {
     pub const fn torn(&self) -> Option<&Torn> {
         match self {
             Self::File(log) => log.torn(),
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(_) => None,
             Self::Memory(_) => None,
         }
     }
@@ -62,6 +82,11 @@ impl AnyLog {
         base: &Frontier,
         opening: &NewEvent,
     ) -> Result<(), OpenError> {
+        #[cfg(feature = "jetstream")]
+        if is_address(location) {
+            let options = jetstream::Options::from_environment(location)?;
+            return Ok(JetStreamLog::begin(options, base, opening).await?);
+        }
         let dir = folder(location)?;
         match segments::list(dir).is_ok_and(|firsts| !firsts.is_empty()) {
             true => Ok(()),
@@ -75,6 +100,11 @@ impl AnyLog {
     /// # Errors
     /// [`OpenError`]: it is continued elsewhere, is being written, or `next` is something already.
     pub async fn seal(location: &str, next: &str) -> Result<Frontier, OpenError> {
+        #[cfg(feature = "jetstream")]
+        if is_address(location) && is_address(next) {
+            let of = jetstream::Options::from_environment;
+            return JetStreamLog::seal(of(location)?, of(next)?).await;
+        }
         rollover::seal(folder(location)?, folder(next)?).await
     }
 
@@ -85,6 +115,8 @@ impl AnyLog {
     pub async fn range(&self) -> Result<(Position, Position), ReadError> {
         let first = match self {
             Self::File(log) => segments::list(log.dir())?.first().copied().unwrap_or(1),
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => log.beginning().await?.position().saturating_add(1),
             Self::Memory(_) => 1,
         };
         Ok((first, self.head().await?.position))
@@ -102,6 +134,8 @@ impl AnyLog {
     ) -> Result<(), AppendError> {
         match self {
             Self::File(log) => log.append_at(first, records).await,
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => log.append_at(first, &records).await,
             // It dies with the process: nobody copies into it.
             Self::Memory(_) => Err(AppendError::ReadOnly),
         }
@@ -114,6 +148,8 @@ impl AnyLog {
     pub async fn storage(&self) -> Result<Facts, OpenError> {
         match self {
             Self::File(log) => log.storage(),
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => log.storage().await,
             Self::Memory(_) => Ok(Facts::from([("provider", "memory".to_owned())])),
         }
     }
@@ -125,6 +161,8 @@ impl AnyLog {
     pub fn close(self) -> Result<(), AppendError> {
         match self {
             Self::File(log) => log.close(),
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(_) => Ok(()),
             Self::Memory(_) => Ok(()),
         }
     }
@@ -133,9 +171,15 @@ impl AnyLog {
 /// How a log is kept, for people: labels and what they say.
 pub type Facts = BTreeMap<&'static str, String>;
 
+/// Whether `location` is the address of a server, not a folder.
+#[must_use]
+pub fn is_address(location: &str) -> bool {
+    location.contains("://")
+}
+
 /// The folder that `location` names.
-fn folder(location: &str) -> Result<&Path, OpenError> {
-    if location.contains("://") {
+pub(super) fn folder(location: &str) -> Result<&Path, OpenError> {
+    if is_address(location) {
         return Err(OpenError::Unsupported { location: location.to_owned() });
     }
     Ok(Path::new(location))
@@ -147,6 +191,8 @@ impl EventLog for AnyLog {
     async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
         match self {
             Self::File(log) => log.append(events).await,
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => log.append(events).await,
             Self::Memory(log) => log.append(events).await,
         }
     }
@@ -158,6 +204,8 @@ impl EventLog for AnyLog {
     ) -> Result<Appended, AppendError> {
         match self {
             Self::File(log) => log.decide(expected, decision).await,
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => log.decide(expected, decision).await,
             Self::Memory(log) => log.decide(expected, decision).await,
         }
     }
@@ -165,6 +213,8 @@ impl EventLog for AnyLog {
     async fn head(&self) -> Result<Head, ReadError> {
         match self {
             Self::File(log) => log.head().await,
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => log.head().await,
             Self::Memory(log) => log.head().await,
         }
     }
@@ -172,6 +222,8 @@ impl EventLog for AnyLog {
     async fn tree(&self) -> Result<Frontier, ReadError> {
         match self {
             Self::File(log) => log.tree().await,
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => log.tree().await,
             Self::Memory(log) => log.tree().await,
         }
     }
@@ -179,6 +231,8 @@ impl EventLog for AnyLog {
     async fn known_tree(&self) -> Result<Option<Frontier>, ReadError> {
         match self {
             Self::File(log) => log.known_tree().await,
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => log.known_tree().await,
             Self::Memory(log) => log.known_tree().await,
         }
     }
@@ -186,6 +240,10 @@ impl EventLog for AnyLog {
     fn read(&self, from: Position) -> Result<AnyReader, ReadError> {
         match self {
             Self::File(log) => log.read(from).map(AnyReader::File),
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => {
+                log.read(from).map(|reader| AnyReader::JetStream(Box::new(reader)))
+            }
             Self::Memory(log) => log.read(from).map(AnyReader::Memory),
         }
     }
@@ -195,6 +253,8 @@ impl Reader for AnyReader {
     async fn next(&mut self) -> Result<Option<Records>, ReadError> {
         match self {
             Self::File(reader) => reader.next().await,
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(reader) => reader.next().await,
             Self::Memory(reader) => reader.next().await,
         }
     }
@@ -202,6 +262,8 @@ impl Reader for AnyReader {
     async fn tail(&mut self) -> Result<Records, ReadError> {
         match self {
             Self::File(reader) => reader.tail().await,
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(reader) => reader.tail().await,
             Self::Memory(reader) => reader.tail().await,
         }
     }

@@ -11,12 +11,18 @@
 
 mod batch;
 mod lines;
+#[cfg(feature = "jetstream")]
+mod stream;
 
 use super::{
-    LineError, ReadError,
+    LineError, OpenError, ReadError, any,
     chain::Chain,
     codec::Decoder,
-    file::{OpenError, base, roots::Roots, segments::SegmentReader},
+    file::{
+        base,
+        roots::Roots,
+        segments::{self, SegmentReader},
+    },
     records::Records,
 };
 use crate::domain::{
@@ -40,6 +46,14 @@ pub enum Source<'a> {
         /// Nothing behind this position is read; [`Position::MAX`] for everything.
         limit: Position,
     },
+    /// A stream.
+    #[cfg(feature = "jetstream")]
+    Stream {
+        /// Where, and who we are.
+        options: Box<super::jetstream::Options>,
+        /// Nothing behind this position is read.
+        limit: Position,
+    },
     /// Lines from anywhere else; see [`crate::input`].
     Lines {
         /// What to call it in errors.
@@ -47,6 +61,35 @@ pub enum Source<'a> {
         /// The bytes.
         input: Box<dyn Read + Send>,
     },
+}
+
+impl<'a> Source<'a> {
+    /// The log at `location`, a folder or an address.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the address is none.
+    pub fn log(location: &'a str, limit: Position) -> Result<Self, OpenError> {
+        #[cfg(feature = "jetstream")]
+        if any::is_address(location) {
+            return Self::stream(location, limit);
+        }
+        Ok(Self::Log { dir: any::folder(location)?, limit })
+    }
+}
+
+/// Position of the first record of the log at `location`.
+///
+/// # Errors
+/// [`OpenError`] when there is no log.
+pub fn first(location: &str) -> Result<Position, OpenError> {
+    #[cfg(feature = "jetstream")]
+    if any::is_address(location) {
+        return stream::first(super::jetstream::Options::from_environment(location)?);
+    }
+    let dir = any::folder(location)?;
+    let no_segment =
+        || segments::not_a_log(dir, "it has no segment (a file like 00000000000000000001.jsonl)");
+    segments::list(dir)?.first().copied().ok_or_else(|| no_segment().into())
 }
 
 /// What was read.
@@ -79,6 +122,10 @@ pub fn read<E: From<OpenError>>(
     std::thread::scope(|scope| {
         let producer = scope.spawn(move || match source {
             Source::Log { dir, limit } => read_log(dir, limit, &filled, &spares),
+            #[cfg(feature = "jetstream")]
+            Source::Stream { options, limit } => {
+                stream::read_stream(*options, limit, &filled, &spares)
+            }
             Source::Lines { name, input } => read_lines(name, input, &filled, &spares),
         });
         // Owned here: when `each` fails it is dropped, and the producer stops at its next batch.

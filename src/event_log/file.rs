@@ -20,11 +20,10 @@ pub mod rollover;
 pub mod roots;
 pub mod segments;
 
-use super::{AppendError, Appended, EventLog, Facts, Head, NewEvent, ReadError, chain::Tip};
-use crate::domain::{
-    event::Position,
-    merkle::{Frontier, Hash},
+use super::{
+    AppendError, Appended, EventLog, Facts, Head, NewEvent, OpenError, ReadError, chain::Tip,
 };
+use crate::domain::{event::Position, merkle::Frontier};
 use committer::{Committer, Request};
 pub use reader::FileReader;
 pub use recover::Torn;
@@ -58,84 +57,6 @@ struct Writer {
     requests: mpsc::Sender<Request>,
     tip: watch::Receiver<Tip>,
     thread: JoinHandle<Result<(), String>>,
-}
-
-/// Why a file log cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Another writer is at work.
-    #[error("{} is held by another writer ({holder}); stop it, or append through its API", path.display())]
-    Locked {
-        /// The lock file.
-        path: PathBuf,
-        /// What the other writer wrote about itself.
-        holder: String,
-    },
-    /// It cannot be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The operating system says no.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// File or folder.
-        path: PathBuf,
-        /// What it says.
-        source: io::Error,
-    },
-    /// A line of `roots` is malformed.
-    #[error("{}, line {line}: not `position root` in ascending order; verify the log, then remove the file, which is made anew", path.display())]
-    Roots {
-        /// The file.
-        path: PathBuf,
-        /// Line, from 1.
-        line: u64,
-    },
-    /// The records are not those that the root was recorded for.
-    #[error("{}: root {recorded} was recorded at position {position}, but the records give {computed}; verify the log, and restore segments or `roots` from a copy", path.display())]
-    RootDiffers {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        position: Position,
-        /// In the file.
-        recorded: Hash,
-        /// From the records.
-        computed: Hash,
-    },
-    /// Acknowledged records are gone.
-    #[error("{}: the log ends at position {found}, but a root was recorded at {recorded}: acknowledged records were lost; restore the last segment from a copy, or remove `roots` and `frontier` to accept the loss", path.display())]
-    Truncated {
-        /// The log.
-        path: PathBuf,
-        /// Position of the last root.
-        recorded: Position,
-        /// Position of the last record.
-        found: Position,
-    },
-    /// A continued log must begin with what it continues.
-    #[error("{}: the log begins at position {first}, but its first record is no `log.opened` with the tree before it; restore the segments before it", path.display())]
-    NoBase {
-        /// The log.
-        path: PathBuf,
-        /// First position.
-        first: Position,
-    },
-    /// It was rolled over.
-    #[error("{} was rolled over at position {position} and takes no more records; append to {next}", path.display())]
-    Sealed {
-        /// The log.
-        path: PathBuf,
-        /// Its last record.
-        position: Position,
-        /// The log that goes on.
-        next: String,
-    },
-    /// An address of a provider that is not there.
-    #[error("{location}: this build opens folders only; give a path")]
-    Unsupported {
-        /// What was asked for.
-        location: String,
-    },
 }
 
 /// Requests that may wait for the writer: more than a group commit takes, few enough to be little memory.

@@ -13,15 +13,15 @@
 mod append;
 mod connect;
 mod reader;
+mod rollover;
 mod state;
 mod stream;
 
 use super::{
-    AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader as _,
-    chain::{Chain, continued},
+    AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader as _, chain::Chain,
 };
 use crate::domain::{event::Position, merkle::Frontier};
-use append::Appender;
+use append::{Appender, Guard};
 pub use connect::{Credentials, Options, Secret, Tls};
 pub use reader::JetStreamReader;
 use state::Shared;
@@ -170,7 +170,7 @@ impl JetStreamLog {
     /// [`OpenError`].
     pub async fn open_read(options: Options) -> Result<Self, OpenError> {
         let shared = Arc::new(Shared::connect(options).await?);
-        stream::check(&shared).await?;
+        stream::check(&shared, stream::Use::Read).await?;
         shared.base().await?;
         Ok(Self { shared, appender: None })
     }
@@ -193,12 +193,12 @@ impl JetStreamLog {
         append::max_event_bytes(&self.shared)
     }
 
-    /// Position of the last record before the stream's first.
+    /// The tree before the stream's first record: not empty for one that continues another log.
     ///
     /// # Errors
     /// [`StreamError`].
-    pub async fn base(&self) -> Result<Position, StreamError> {
-        self.shared.base().await
+    pub async fn beginning(&self) -> Result<Frontier, StreamError> {
+        self.shared.beginning().await
     }
 }
 
@@ -206,7 +206,7 @@ impl EventLog for JetStreamLog {
     type Reader = JetStreamReader;
 
     async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
-        self.appender.as_ref().ok_or(AppendError::ReadOnly)?.append(None, &events).await
+        self.appender.as_ref().ok_or(AppendError::ReadOnly)?.append(Guard::Free, &events).await
     }
 
     async fn decide(
@@ -218,7 +218,7 @@ impl EventLog for JetStreamLog {
             return Err(AppendError::NotADecision { id: decision.id().to_owned() });
         }
         let appender = self.appender.as_ref().ok_or(AppendError::ReadOnly)?;
-        appender.append(Some(expected), &[decision]).await
+        appender.append(Guard::LastDecision(expected), &[decision]).await
     }
 
     async fn head(&self) -> Result<Head, ReadError> {
@@ -227,17 +227,12 @@ impl EventLog for JetStreamLog {
 
     /// Reads every record: a stream keeps no tree.
     async fn tree(&self) -> Result<Frontier, ReadError> {
-        let first = self.shared.base().await?.saturating_add(1);
-        let (mut reader, mut chain) = (self.read(first)?, Chain::default());
+        let mut chain = Chain::resume(self.beginning().await?);
+        let mut reader = self.read(chain.tree().position().saturating_add(1))?;
         while let Some(records) = reader.next().await? {
-            for (position, raw) in records.iter() {
-                let Ok(scanned) = raw.scan() else { continue };
-                if position == first && first > 1 {
-                    let tree = continued(&scanned).filter(|tree| tree.position() == first - 1);
-                    chain = Chain::resume(tree.ok_or_else(|| self.shared.no_base(first))?);
-                }
+            records.iter().filter_map(|(_, raw)| raw.scan().ok()).for_each(|scanned| {
                 chain.add(&scanned);
-            }
+            });
         }
         Ok(chain.tree().clone())
     }

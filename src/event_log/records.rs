@@ -164,6 +164,14 @@ impl Records {
         }
     }
 
+    /// The text of messages, and where each part of each of them ends; lines have none.
+    pub(super) fn into_messages(self) -> (String, Vec<[usize; PARTS]>) {
+        match self.cut {
+            Cut::Messages { text, ends } => (text, ends),
+            Cut::Lines { .. } => Default::default(),
+        }
+    }
+
     /// Gives back the buffer, to be filled again.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {

@@ -15,10 +15,10 @@ use bizrq::{
         time::{ORIGIN, Timestamp},
     },
     event_log::{
-        EventLog, NewEvent,
+        EventLog, NewEvent, OpenError,
         bulk::{self, Batch, Source},
         codec::{Decoder, scan},
-        file::{FileLog, OpenError, Options, segments::SegmentReader},
+        file::{FileLog, Options, segments::SegmentReader},
     },
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -10,10 +10,10 @@ mod writers;
 use bizrq::{
     domain::{event::Position, merkle::Frontier},
     event_log::{
-        Appended, EventLog, Head, NewEvent,
+        Appended, EventLog, Head, NewEvent, OpenError,
         bulk::{self, Batch, Source, Summary},
         conformance::{decision, fact},
-        file::{FileLog, OpenError, Options},
+        file::{FileLog, Options},
     },
 };
 use std::{fs, path::Path};

@@ -10,5 +10,10 @@ pub(crate) mod cluster;
 pub(crate) mod proxy;
 pub(crate) mod server;
 
+mod commands;
+mod credentials;
+mod faults;
 mod harness;
 mod log;
+mod permissions;
+mod unsafe_streams;

@@ -18,6 +18,7 @@ use bizrq::{
         runner::{self, Status},
     },
 };
+use futures_util::FutureExt;
 use std::{path::Path, sync::RwLock};
 use tokio::sync::oneshot;
 
@@ -90,7 +91,8 @@ async fn caught_up(log: &impl EventLog, dir: &Path) -> Status {
 
 /// The log in a folder.
 fn log_in(dir: &Path) -> AnyLog {
-    AnyLog::open_read(dir.to_str().unwrap()).unwrap()
+    // Of a folder that is done at once.
+    AnyLog::open_read(dir.to_str().unwrap()).now_or_never().unwrap().unwrap()
 }
 
 /// What the store in `dir` holds, if that is to be believed.

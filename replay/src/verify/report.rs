@@ -89,7 +89,7 @@ impl Given {
     pub(super) fn find(log: &Log, root: Hash, tree: &Frontier) -> Result<Self, Error> {
         let found = tree.root();
         let mut position = (found == root).then(|| tree.position());
-        if position.is_none() && log.first()? == 1 {
+        if position.is_none() && log.first == 1 {
             trees(log, Position::MAX, &mut |tree| {
                 if tree.position() == 0 || tree.root() != root {
                     return Ok(());

@@ -10,9 +10,9 @@ use bizrq::{
         meter::Window,
     },
     event_log::{
-        EventLog,
+        EventLog, OpenError,
         bulk::{self, Source},
-        file::{FileLog, OpenError, Options as FileOptions},
+        file::{FileLog, Options as FileOptions},
     },
     projection::fold::Read,
 };

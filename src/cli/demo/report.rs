@@ -43,6 +43,9 @@ pub(super) struct Verified {
     pub(super) bytes: u64,
     /// Recorded roots that the records gave again.
     pub(super) roots: u64,
+    /// Whether roots are recorded there at all.
+    #[serde(skip)]
+    pub(super) keeps_roots: bool,
     /// The last recorded root is the root of all records.
     pub(super) root_recorded: bool,
     /// Quotas as folded from the log are those that decided.
@@ -99,7 +102,10 @@ pub(super) struct Proof {
     pub(super) bytes: u64,
     pub(super) roots: u64,
     pub(super) root: Hash,
-    pub(super) last_root: Hash,
+    /// The last that was recorded.
+    pub(super) last_root: Option<Hash>,
+    /// Whether roots are recorded there at all: a stream keeps none.
+    pub(super) keeps_roots: bool,
 }
 
 impl Report {
@@ -126,7 +132,10 @@ impl Report {
                 records: proof.records,
                 bytes: proof.bytes,
                 roots: proof.roots,
-                root_recorded: proof.root == proof.last_root,
+                keeps_roots: proof.keeps_roots,
+                root_recorded: proof
+                    .last_root
+                    .map_or(!proof.keeps_roots, |last| last == proof.root),
                 same_quotas: demo::difference(&played.ledger, ledger).is_none(),
             },
             story: played.scenes.iter().map(scene).collect(),

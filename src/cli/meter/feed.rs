@@ -10,9 +10,9 @@ use crate::{
         time::Timestamp,
     },
     event_log::{
+        OpenError,
         bulk::{self, Batch, Source},
         codec::{DecodeError, Decoded},
-        file::OpenError,
     },
     input,
     observe::recording::Recorder,
@@ -49,7 +49,7 @@ pub(super) fn feed(
 ) -> Result<Fed, Error> {
     let mut feeder = Feeder { ledger, names, fed: Fed::default() };
     match &args.log {
-        Some(log) => feeder.log(args, Path::new(log))?,
+        Some(log) => feeder.log(args, log)?,
         None => feeder.files(args)?,
     }
     let quarantined = feeder.ledger.quarantined();
@@ -82,17 +82,18 @@ impl From<OpenError> for Ended {
 }
 
 impl Feeder<'_> {
-    fn log(&mut self, args: &Args, dir: &Path) -> Result<(), Error> {
+    fn log(&mut self, args: &Args, place: &str) -> Result<(), Error> {
+        let failed = |error: OpenError| Error::log(place, error);
         let limit = match args.as_known_at {
-            Some(at) => position_at(dir, at)?,
+            Some(at) => position_at(place, at)?,
             None => args.position.unwrap_or(Position::MAX),
         };
-        let bar = Progress::bytes("reading", input::size(dir));
-        let summary =
-            self.events(dir, Source::Log { dir, limit }, &bar).map_err(|ended| match ended {
-                Ended::Open(error) => Error::log(dir.display(), error),
-                Ended::Stop(stop) => Error::log(dir.display(), stop),
-            })?;
+        let bar = Progress::bytes("reading", input::size(Path::new(place)));
+        let source = Source::log(place, limit).map_err(failed)?;
+        let summary = self.events(Path::new(place), source, &bar).map_err(|ended| match ended {
+            Ended::Open(error) => failed(error),
+            Ended::Stop(stop) => Error::log(place, stop),
+        })?;
         if let Some(position) = args.position.filter(|p| *p > self.ledger.position()) {
             let last = self.ledger.position();
             let why = format!("--position {position}: the log ends at position {last}");
@@ -217,9 +218,10 @@ impl Feeder<'_> {
 }
 
 /// The last position that was published up to `at`.
-fn position_at(dir: &Path, at: Timestamp) -> Result<Position, Error> {
+fn position_at(place: &str, at: Timestamp) -> Result<Position, Error> {
+    let failed = |error: OpenError| Error::log(place, error);
     let mut last = 0;
-    let source = Source::Log { dir, limit: Position::MAX };
+    let source = Source::log(place, Position::MAX).map_err(failed)?;
     bulk::read(source, |batch| {
         for (position, scanned) in batch.iter() {
             let published = scanned.ok().and_then(|s| Timestamp::parse(&s.recorded_at).ok());
@@ -229,7 +231,7 @@ fn position_at(dir: &Path, at: Timestamp) -> Result<Position, Error> {
         }
         Ok(())
     })
-    .map_err(|error: OpenError| Error::log(dir.display(), error))?;
+    .map_err(failed)?;
     Ok(last)
 }
 

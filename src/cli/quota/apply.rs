@@ -32,8 +32,8 @@ Examples:
 
 What says the same as before appends nothing.")]
 pub(super) struct Args {
-    /// The log to append to; a folder that is missing is made
-    #[arg(long, value_name = "DIR")]
+    /// The log to append to: a folder, or nats://host:port[,host:port]; it is made if it is missing
+    #[arg(long, value_name = "LOG")]
     log: String,
     /// Who declares it: the source becomes /operators/NAME
     #[arg(long = "as", value_name = "NAME", env = "USER", default_value = "cli", value_parser = operator)]

@@ -46,8 +46,8 @@ pub(super) struct Args {
     /// YAML files of quotas; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     quotas: Vec<PathBuf>,
-    /// The log to read
-    #[arg(long, value_name = "DIR")]
+    /// The log to read: a folder, or nats://host:port[,host:port]
+    #[arg(long, value_name = "LOG")]
     log: Option<String>,
     /// Count spend up to this instant; now, unless given
     #[arg(long, value_name = "T", value_parser = instant)]

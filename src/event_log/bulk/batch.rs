@@ -2,6 +2,8 @@
 //! can move between threads and events can still be borrowed from it.
 
 use super::{Failed, Proof};
+#[cfg(feature = "jetstream")]
+use crate::event_log::chain::Chain;
 use crate::{
     domain::{
         event::{Event, Position},
@@ -115,6 +117,31 @@ impl Batch {
         }
         decoder.take_table(&mut self.resources);
         Ok(())
+    }
+
+    /// Takes messages up to `limit` in place of its own lines, and adds them to the tree.
+    #[cfg(feature = "jetstream")]
+    pub(super) fn take_messages(
+        &mut self,
+        records: Records,
+        limit: Position,
+        chain: &mut Chain,
+        decoder: &mut Decoder,
+    ) {
+        (self.first, self.bytes) = (records.first(), records.bytes());
+        let (text, ends) = records.into_messages();
+        self.text = text;
+        self.lines.clear();
+        let mut start = 0;
+        for (_, ends) in (self.first..=limit).zip(ends) {
+            let parts = ends.map(|end| Part::new(std::mem::replace(&mut start, end)..end));
+            let line = Line::Parts(parts, None);
+            let Ok(scanned) = self.scanned(&line) else { continue };
+            chain.add(&scanned);
+            let outline = decoder.outline(&self.text, &scanned);
+            self.lines.push(Line::Parts(parts, outline));
+        }
+        decoder.take_table(&mut self.resources);
     }
 
     /// Position of the first line: in the log, or the line number of a file.

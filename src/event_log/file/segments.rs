@@ -68,7 +68,7 @@ fn first_of(name: &str) -> Option<Position> {
     digits.parse().ok().filter(|first| *first > 0)
 }
 
-pub(super) fn not_a_log(path: &Path, why: &str) -> ReadError {
+pub(in crate::event_log) fn not_a_log(path: &Path, why: &str) -> ReadError {
     ReadError::NotALog { path: path.to_owned(), why: why.to_owned() }
 }
 

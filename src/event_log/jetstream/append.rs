@@ -30,11 +30,12 @@ use async_nats::{
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
-    sync::Semaphore,
+    sync::{MutexGuard, Semaphore, watch},
     time::{Instant, timeout_at},
 };
 
@@ -43,6 +44,8 @@ pub(super) struct Appender {
     shared: Arc<Shared>,
     /// Lanes that nobody uses. A plain mutex: held for a push or a pop, never across an await.
     lanes: Mutex<Vec<Lane>>,
+    /// Who may publish: appends go to the server whole, in the order in which they were begun.
+    turn: tokio::sync::Mutex<()>,
     /// Room for what waits for answers, in units of [`UNIT`].
     room: Semaphore,
 }
@@ -51,12 +54,26 @@ pub(super) struct Appender {
 struct Lane {
     inbox: String,
     answers: Subscriber,
+    /// Answers that are still to come.
+    waiting: usize,
 }
 
 /// Room that an append holds; given back when it ends, however it does.
 struct Held<'a> {
     room: &'a Semaphore,
     units: usize,
+}
+
+/// The condition of an append.
+#[derive(Clone, Copy)]
+pub(super) enum Guard {
+    /// None.
+    Free,
+    /// The last decision is at this position.
+    LastDecision(Position),
+    /// The first of the events goes to this position, the others behind it. It is a copy of what was written long ago:
+    /// the server's memory of ids must not swallow it, so it is told none.
+    Copy(Position),
 }
 
 /// Why events were not taken, or not surely.
@@ -82,7 +99,8 @@ const FRAME: usize = 1 << 10;
 
 const MESSAGE_ID: &str = "Nats-Msg-Id";
 const EXPECTED_STREAM: &str = "Nats-Expected-Stream";
-const EXPECTED_LAST: &str = "Nats-Expected-Last-Subject-Sequence";
+const EXPECTED_LAST: &str = "Nats-Expected-Last-Sequence";
+const EXPECTED_LAST_OF_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence";
 
 /// What the largest message of the server leaves for an event.
 pub(super) fn max_event_bytes(shared: &Shared) -> usize {
@@ -91,16 +109,19 @@ pub(super) fn max_event_bytes(shared: &Shared) -> usize {
 
 impl Appender {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, lanes: Mutex::default(), room: Semaphore::new(IN_FLIGHT / UNIT) }
+        let (lanes, turn) = Default::default();
+        Self { shared, lanes, turn, room: Semaphore::new(IN_FLIGHT / UNIT) }
     }
 
-    /// Appends events in their order; `expected` is the condition of one decision.
+    /// Appends events in their order; of one decision alone the last decision can be the condition.
     pub(super) async fn append(
         &self,
-        expected: Option<Position>,
+        guard: Guard,
         events: &[NewEvent],
     ) -> Result<Appended, AppendError> {
         let away = |error: StreamError| AppendError::Away { why: error.to_string() };
+        let busy = |_| AppendError::Away { why: "those before it are not answered".to_owned() };
+        let turn = timeout_at(self.due(), self.turn.lock()).await.map_err(busy)?;
         if events.is_empty() {
             let last = self.shared.end().await.map_err(away)?;
             return Ok(Appended { first: last.saturating_add(1), last });
@@ -110,16 +131,16 @@ impl Appender {
             return Err(too_large(event, limit));
         }
         let base = self.shared.base().await.map_err(away)?;
-        let condition = expected.map(|position| position.saturating_sub(base));
+        let guard_in_stream = guard.in_stream(base);
         let mut lane = self.lane().await.map_err(away)?;
         let mut sequences = vec![None; events.len()];
-        let sent = self.exchange(&mut lane, condition, events, &mut sequences).await;
-        if !matches!(sent, Err(Failure::Unclear(_))) {
+        let sent = self.exchange(turn, &mut lane, guard_in_stream, events, &mut sequences).await;
+        if lane.waiting == 0 {
             self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
         }
         match sent {
             Ok(()) => self.appended(&sequences).await,
-            Err(failure) => self.failed(failure, expected, events, &sequences).await,
+            Err(failure) => self.failed(failure, guard, events, &sequences).await,
         }
     }
 
@@ -130,29 +151,39 @@ impl Appender {
         }
         let inbox = self.shared.client.new_inbox();
         let subscribed = self.shared.client.subscribe(format!("{inbox}.*")).await;
-        Ok(Lane { inbox, answers: subscribed.map_err(|error| self.shared.away(&error))? })
+        Ok(Lane {
+            inbox,
+            waiting: 0,
+            answers: subscribed.map_err(|error| self.shared.away(&error))?,
+        })
     }
 
     /// Publishes events and takes their answers, until all are answered or one failed and no answer is missing.
     async fn exchange(
         &self,
+        turn: MutexGuard<'_, ()>,
         lane: &mut Lane,
-        condition: Option<u64>,
+        guard: Guard,
         events: &[NewEvent],
         sequences: &mut [Option<u64>],
     ) -> Result<(), Failure> {
+        let mut turn = Some(turn);
         let mut held = Held { room: &self.room, units: 0 };
-        let (mut sent, mut answered) = (0_usize, 0_usize);
-        let mut failed = Ok(());
-        let mut due = self.due();
+        let (mut sent, mut failed, mut due) = (0_usize, Ok(()), self.due());
+        let mut trouble = self.shared.trouble.clone();
+        trouble.mark_unchanged();
         loop {
-            let waiting = sent.saturating_sub(answered);
+            let waiting = lane.waiting;
+            drop(turn.take_if(|_| sent == events.len() || failed.is_err()));
             let next = events.get(sent).filter(|_| failed.is_ok() && waiting < WINDOW);
             if let Some(event) = next
                 && held.take(event, waiting == 0, due).await?
             {
-                match self.publish(lane, condition, event, sent, due).await {
-                    Ok(()) => sent = sent.saturating_add(1),
+                match self.publish(lane, guard, event, sent, due).await {
+                    Ok(()) => {
+                        sent = sent.saturating_add(1);
+                        lane.waiting = waiting.saturating_add(1);
+                    }
                     Err(failure) => failed = Err(failure),
                 }
                 continue;
@@ -160,11 +191,7 @@ impl Appender {
             if waiting == 0 {
                 return failed;
             }
-            let Ok(Some(message)) = timeout_at(due, lane.answers.next()).await else {
-                let (why, seconds) =
-                    (self.shared.trouble(), self.shared.options.deadline.as_secs());
-                return Err(Failure::Unclear(format!("no answer within {seconds} s{why}")));
-            };
+            let message = self.answer(lane, events, &mut trouble, due).await?;
             due = self.due();
             let mut message = Some(message);
             while let Some(answer) = message.take() {
@@ -172,7 +199,7 @@ impl Appender {
                 let Some((index, event)) = index.and_then(|i| Some((i, events.get(i)?))) else {
                     return Err(Failure::Unclear("an answer that nobody asked for".to_owned()));
                 };
-                answered = answered.saturating_add(1);
+                lane.waiting = lane.waiting.saturating_sub(1);
                 held.give_back(event);
                 match self.understand(&answer, event).await {
                     Ok(sequence) => sequences[index] = Some(sequence),
@@ -184,6 +211,32 @@ impl Appender {
         }
     }
 
+    /// The next answer, unless the server says that none will come.
+    async fn answer(
+        &self,
+        lane: &mut Lane,
+        events: &[NewEvent],
+        trouble: &mut watch::Receiver<Option<String>>,
+        due: Instant,
+    ) -> Result<Message, Failure> {
+        loop {
+            tokio::select! {
+                biased;
+                answer = timeout_at(due, lane.answers.next()) => {
+                    let Ok(Some(answer)) = answer else { break };
+                    return Ok(answer);
+                }
+                Ok(()) = trouble.changed() => {
+                    if let Some(denied) = denied(&trouble.borrow_and_update(), events) {
+                        return Err(denied);
+                    }
+                }
+            }
+        }
+        let (why, seconds) = (self.shared.trouble(), self.shared.options.deadline.as_secs());
+        Err(Failure::Unclear(format!("no answer within {seconds} s{why}")))
+    }
+
     fn due(&self) -> Instant {
         Instant::now() + self.shared.options.deadline
     }
@@ -191,7 +244,7 @@ impl Appender {
     async fn publish(
         &self,
         lane: &Lane,
-        condition: Option<u64>,
+        guard: Guard,
         event: &NewEvent,
         index: usize,
         due: Instant,
@@ -199,7 +252,7 @@ impl Appender {
         self.connected(due).await?;
         let reply = format!("{}.{index}", lane.inbox);
         let payload = Bytes::copy_from_slice(event.leaf_input().data);
-        let headers = self.headers(condition, event);
+        let headers = self.headers(guard, event, index);
         let client = &self.shared.client;
         let publish =
             client.publish_with_reply_and_headers(subject(event), reply, headers, payload);
@@ -226,12 +279,17 @@ impl Appender {
         Ok(())
     }
 
-    fn headers(&self, condition: Option<u64>, event: &NewEvent) -> HeaderMap {
+    fn headers(&self, guard: Guard, event: &NewEvent, index: usize) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(MESSAGE_ID, event.id());
         headers.insert(EXPECTED_STREAM, self.shared.options.stream.as_str());
-        if let Some(last) = condition {
-            headers.insert(EXPECTED_LAST, last.to_string().as_str());
+        if let Guard::Copy(first) = guard {
+            let before = first.saturating_sub(1).saturating_add(index as u64);
+            headers.insert(EXPECTED_LAST, before.to_string().as_str());
+        } else {
+            headers.insert(MESSAGE_ID, event.id());
+        }
+        if let Guard::LastDecision(last) = guard {
+            headers.insert(EXPECTED_LAST_OF_SUBJECT, last.to_string().as_str());
         }
         headers.insert(SPECVERSION.0, SPECVERSION.1);
         for (name, value) in ATTRIBUTES.into_iter().zip(event.header_values()) {
@@ -282,13 +340,24 @@ impl Appender {
     async fn failed(
         &self,
         failure: Failure,
-        expected: Option<Position>,
+        guard: Guard,
         events: &[NewEvent],
         sequences: &[Option<u64>],
     ) -> Result<Appended, AppendError> {
         let written = sequences.iter().flatten().count();
-        let why = match failure {
-            Failure::WrongLast => return self.conflict(expected.unwrap_or_default(), events).await,
+        let why = match (failure, guard) {
+            (Failure::WrongLast, Guard::LastDecision(expected)) => {
+                return self.conflict(expected, events).await;
+            }
+            (Failure::WrongLast, Guard::Copy(first)) if written == 0 => {
+                let last = self.shared.end().await;
+                let last = last.map_err(|error| AppendError::Unclear { why: error.to_string() })?;
+                return Err(AppendError::Elsewhere { first, last });
+            }
+            (failure, _) => failure,
+        };
+        let why = match why {
+            Failure::WrongLast => "somebody else appended".to_owned(),
             Failure::Unclear(why) => why,
             Failure::Refused(why) if written == 0 => return Err(AppendError::Refused { why }),
             Failure::Away(why) if written == 0 => return Err(AppendError::Away { why }),
@@ -318,6 +387,17 @@ impl Appender {
         }
         let last_decision = self.shared.last_decision().await.map_err(unclear)?;
         Err(AppendError::Conflict { expected, last_decision })
+    }
+}
+
+impl Guard {
+    /// The same in the stream's own sequences.
+    fn in_stream(self, base: Position) -> Self {
+        match self {
+            Self::Free => Self::Free,
+            Self::LastDecision(last) => Self::LastDecision(last.saturating_sub(base)),
+            Self::Copy(first) => Self::Copy(first.saturating_sub(base)),
+        }
     }
 }
 
@@ -368,6 +448,20 @@ fn too_large(event: &NewEvent, limit: usize) -> AppendError {
         "event {id} may take {bytes} bytes and the server takes {limit}; make the batch smaller, or raise max_payload"
     );
     AppendError::Refused { why }
+}
+
+/// Whether the server said that we may not publish what these events are published to.
+fn denied(said: &Option<String>, events: &[NewEvent]) -> Option<Failure> {
+    let said = said.as_ref()?;
+    let is_denied = |subject: &String| {
+        said.contains("Permissions Violation for Publish")
+            && said.contains(&format!("\"{subject}\""))
+    };
+    let subjects: BTreeSet<String> = events.iter().map(subject).collect();
+    let denied = subjects.iter().find(|subject| is_denied(subject))?;
+    let why = format!("this user may not publish to {denied}; give it the permission");
+    // Of several subjects others may have been let through.
+    Some(if subjects.len() == 1 { Failure::Refused(why) } else { Failure::Unclear(why) })
 }
 
 /// Which of the events an answer is for.

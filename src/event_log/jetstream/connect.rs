@@ -9,7 +9,7 @@ use tokio::sync::watch;
 /// Where the log is and how it is kept there.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `nats://host:port[,host:port…]`, or `tls://…`.
+    /// `nats://host:port[,host:port…][/STREAM]`, or `tls://…`.
     pub location: String,
     /// Who we are.
     pub credentials: Credentials,
@@ -54,6 +54,8 @@ pub struct Tls {
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
+/// The usual stream.
+const STREAM: &str = "BIZRQ";
 /// How long a request to the server may take, and how long an append goes without an acknowledgement: below the
 /// time-out of a webhook, above an election of three servers.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -71,15 +73,74 @@ impl Options {
     /// The usual log at a location: stream `BIZRQ`, one copy, no credentials.
     #[must_use]
     pub fn new(location: &str) -> Self {
+        let (location, stream) =
+            match location.split_once("://").and_then(|(_, rest)| rest.split_once('/')) {
+                Some((_, stream)) => (location.strip_suffix(stream).unwrap_or(location), stream),
+                None => (location, ""),
+            };
+        let stream = if stream.is_empty() { STREAM } else { stream };
         Self {
-            location: location.to_owned(),
+            location: location.trim_end_matches('/').to_owned(),
             credentials: Credentials::default(),
             tls: Tls::default(),
-            stream: "BIZRQ".to_owned(),
+            stream: stream.to_owned(),
             replicas: 1,
             duplicate_window: Duration::from_secs(120),
             deadline: DEADLINE,
         }
+    }
+
+    /// The log at a location, with everything else from the environment.
+    ///
+    /// # Errors
+    /// [`OpenError::Address`] for a variable that cannot be used, or two that say who we are.
+    pub fn from_environment(location: &str) -> Result<Self, OpenError> {
+        Self::told(location, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn told(location: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, OpenError> {
+        let mut options = Self::new(location);
+        let wrong = |why: String| OpenError::Address { location: location.to_owned(), why };
+        let file = |name: &str| variable(name).map(PathBuf::from);
+        let user = variable("BIZRQ_NATS_USER");
+        let password = variable("BIZRQ_NATS_PASSWORD").map(Secret);
+        let pair = match (user, password) {
+            (Some(user), Some(password)) => Some(Credentials::UserPassword(user, password)),
+            (None, None) => None,
+            _ => return Err(wrong("BIZRQ_NATS_USER and BIZRQ_NATS_PASSWORD go together".into())),
+        };
+        let mut given = [
+            file("BIZRQ_NATS_CREDS").map(Credentials::File),
+            file("BIZRQ_NATS_NKEY").map(Credentials::NkeySeed),
+            pair,
+            variable("BIZRQ_NATS_TOKEN").map(Secret).map(Credentials::Token),
+        ]
+        .into_iter()
+        .flatten();
+        options.credentials = given.next().unwrap_or_default();
+        if given.next().is_some() {
+            let which = "BIZRQ_NATS_CREDS, BIZRQ_NATS_NKEY, BIZRQ_NATS_USER, BIZRQ_NATS_TOKEN";
+            return Err(wrong(format!("only one of {which} says who we are")));
+        }
+        options.tls.authority = file("BIZRQ_NATS_CA");
+        options.tls.certificate = match (file("BIZRQ_NATS_CERT"), file("BIZRQ_NATS_KEY")) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err(wrong("BIZRQ_NATS_CERT and BIZRQ_NATS_KEY go together".into())),
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if !options.stream.chars().all(plain) {
+            let why =
+                format!("a stream's name is letters, digits, - and _, not `{}`", options.stream);
+            return Err(wrong(why));
+        }
+        if let Some(replicas) = variable("BIZRQ_NATS_REPLICAS") {
+            let odd = replicas.parse().ok().filter(|n| [1, 3, 5].contains(n));
+            options.replicas = odd.ok_or_else(|| {
+                wrong(format!("BIZRQ_NATS_REPLICAS: 1, 3 or 5, not `{replicas}`"))
+            })?;
+        }
+        Ok(options)
     }
 
     /// The addresses in `location`, each `scheme://host:port`.

@@ -3,9 +3,10 @@
 use super::{
     OpenError, StreamError,
     connect::{Options, reason},
+    stream::Settings,
 };
 use crate::{
-    domain::event::Position,
+    domain::{event::Kind, event::Position, merkle::Frontier},
     event_log::{
         Head,
         chain::continued,
@@ -22,8 +23,12 @@ use async_nats::{
         stream::{Info, RawMessageErrorKind, Stream},
     },
 };
+use serde::{Deserialize, de::DeserializeOwned};
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
     time::Duration,
 };
 use tokio::{
@@ -45,13 +50,18 @@ pub(super) struct Shared {
     pub(super) name: String,
     pub(super) client: async_nats::Client,
     pub(super) jetstream: jetstream::Context,
-    /// Position of the last record before the stream's first; final once the stream has a record.
-    base: AtomicU64,
-    base_is_final: AtomicBool,
+    /// The tree before the stream's first record; known once there is one.
+    beginning: OnceLock<Frontier>,
     /// The last position that was seen, by whatever way: the log never ends before it again.
     known: AtomicU64,
     /// What the server last complained about.
-    trouble: watch::Receiver<Option<String>>,
+    pub(super) trouble: watch::Receiver<Option<String>>,
+}
+
+/// What the server says of a stream, of which the settings are wanted.
+#[derive(Deserialize)]
+struct Described {
+    config: Settings,
 }
 
 /// How long a stream may say that it ends before what is known: a member of a cluster that has just become the leader
@@ -64,8 +74,8 @@ impl Shared {
         let jetstream =
             jetstream::ContextBuilder::new().timeout(options.deadline).build(client.clone());
         let name = format!("{} ({})", options.location, options.stream);
-        let (base, base_is_final, known) = Default::default();
-        Ok(Self { options, name, client, jetstream, base, base_is_final, known, trouble })
+        let (beginning, known) = Default::default();
+        Ok(Self { options, name, client, jetstream, beginning, known, trouble })
     }
 
     /// A handle for questions; none is asked for it.
@@ -74,8 +84,17 @@ impl Shared {
         got.map_err(|error| self.away(&error))
     }
 
-    /// What the server says of the stream.
+    /// The stream as it is set up.
+    pub(super) async fn settings(&self) -> Result<Settings, StreamError> {
+        self.ask_of_the_stream::<Described>().await.map(|described| described.config)
+    }
+
+    /// What the server says of the stream and its state.
     pub(super) async fn info(&self) -> Result<Info, StreamError> {
+        self.ask_of_the_stream().await
+    }
+
+    async fn ask_of_the_stream<T: DeserializeOwned>(&self) -> Result<T, StreamError> {
         let subject = format!("STREAM.INFO.{}", self.options.stream);
         let answer = self.jetstream.request(subject, &()).await;
         match answer {
@@ -186,28 +205,38 @@ impl Shared {
         }
     }
 
-    /// Position of the last record before the stream's first: what its first record says, if that is `log.opened`.
+    /// Position of the last record before the stream's first.
     pub(super) async fn base(&self) -> Result<Position, StreamError> {
-        if self.base_is_final.load(SeqCst) {
-            return Ok(self.base.load(SeqCst));
+        Ok(self.beginning().await?.position())
+    }
+
+    /// The tree before the stream's first record: what that says, if it is a `log.opened`.
+    pub(super) async fn beginning(&self) -> Result<Frontier, StreamError> {
+        if let Some(known) = self.beginning.get() {
+            return Ok(known.clone());
         }
         let Some(first) = self.message(1).await? else {
             // Empty, or its first record is gone, which `end` finds out.
-            return Ok(0);
+            return Ok(Frontier::default());
         };
         let mut records = Records::of_messages(1);
         push(&mut records, &first.headers, &first.payload);
-        let scanned = records.iter().next().and_then(|(_, raw)| raw.scan().ok());
-        let base =
-            scanned.and_then(|scanned| continued(&scanned)).map_or(0, |tree| tree.position());
-        self.base.store(base, SeqCst);
-        self.base_is_final.store(true, SeqCst);
-        Ok(base)
+        let Some(Ok(scanned)) = records.last().map(|(_, raw)| raw.scan()) else {
+            return Ok(Frontier::default());
+        };
+        let tree = match continued(&scanned) {
+            Some(tree) => tree,
+            None if *scanned.type_name == *Kind::LogOpened.type_name() => {
+                return Err(self.no_base());
+            }
+            None => Frontier::default(),
+        };
+        Ok(self.beginning.get_or_init(|| tree).clone())
     }
 
     /// The base, where records were seen already.
     pub(super) fn known_base(&self) -> Position {
-        self.base.load(SeqCst)
+        self.beginning.get().map_or(0, Frontier::position)
     }
 
     /// Notes that the log reaches `position`.
@@ -228,10 +257,9 @@ impl Shared {
         self.trouble.borrow().as_ref().map_or_else(String::new, |why| format!(" ({why})"))
     }
 
-    pub(super) fn no_base(&self, first: Position) -> StreamError {
-        let why = format!(
-            "it begins at position {first}, but its first record is no `log.opened` with the tree before it"
-        );
+    fn no_base(&self) -> StreamError {
+        let why = "its first record continues another log, but root and tree in it do not agree"
+            .to_owned();
         StreamError::Malformed { log: self.name.clone(), why }
     }
 }

@@ -7,6 +7,8 @@ use super::{
     state::{DECISIONS, FACTS, NOTES, Shared},
 };
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// Something about a stream that is not as a log needs it.
@@ -20,16 +22,25 @@ pub struct Difference {
     pub why: &'static str,
 }
 
+/// What a stream is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// One that was rolled over is as good as any other.
+    Read,
+    /// It must take appends.
+    Append,
+}
+
 /// Makes the stream, or sees that the one that is there is safe.
 pub(super) async fn create_or_check(shared: &Shared) -> Result<(), OpenError> {
-    match check(shared).await {
+    match check(shared, Use::Append).await {
         Err(OpenError::Absent { .. }) => {}
         checked => return checked,
     }
     // Of two who make it at once the second finds it made.
     match shared.jetstream.create_stream(wanted(shared)).await {
-        Ok(_) => check(shared).await,
-        Err(error) => match check(shared).await {
+        Ok(_) => check(shared, Use::Append).await,
+        Err(error) => match check(shared, Use::Append).await {
             Err(OpenError::Absent { log }) => Err(OpenError::Create { log, why: reason(&error) }),
             checked => checked,
         },
@@ -37,17 +48,48 @@ pub(super) async fn create_or_check(shared: &Shared) -> Result<(), OpenError> {
 }
 
 /// Sees that the stream is there and safe.
-pub(super) async fn check(shared: &Shared) -> Result<(), OpenError> {
-    let config = match shared.info().await {
-        Ok(info) => info.config,
+pub(super) async fn check(shared: &Shared, wanted: Use) -> Result<(), OpenError> {
+    let config = match shared.settings().await {
+        Ok(config) => config,
         Err(StreamError::Gone { log }) => return Err(OpenError::Absent { log }),
         Err(error) => return Err(error.into()),
     };
-    let differences = differences(&config);
+    let was_rolled_over = wanted == Use::Read && config.known.sealed;
+    let mut differences = differences(&config.known, was_rolled_over);
+    differences.extend(newer_differences(&config.all));
     if differences.is_empty() {
         return Ok(());
     }
     Err(OpenError::Unsafe { log: shared.name.clone(), differences })
+}
+
+/// A stream's settings: those that the client knows, and all that the server told.
+#[derive(Deserialize)]
+pub(super) struct Settings {
+    // First: who takes named fields takes them away, who takes all does not.
+    #[serde(flatten)]
+    all: Map<String, Value>,
+    #[serde(flatten)]
+    pub(super) known: Config,
+}
+
+/// What servers after 2.9 can do to a stream: setting, what it must be, what would happen.
+const NEWER: &[(&str, &str, &str)] = &[
+    ("subject_transform", "absent", "decisions would miss their subject"),
+    ("allow_msg_ttl", "false", "records could expire"),
+    ("subject_delete_marker_ttl", "absent", "the server would add messages of its own"),
+    ("persist_mode", "absent", "acknowledged records could be lost in a crash"),
+    ("first_seq", "absent", "positions would not begin with the stream"),
+];
+
+fn newer_differences(all: &Map<String, Value>) -> Vec<Difference> {
+    let usual = [json!(null), json!(false), json!(0), json!(""), json!("default")];
+    let set = |name: &str| all.get(name).filter(|value| !usual.contains(value));
+    let differs = |(name, wanted, why): &(&str, &str, &'static str)| {
+        let found = format!("{name} is {}", set(name)?);
+        Some(Difference { found, wanted: (*wanted).to_owned(), why })
+    };
+    NEWER.iter().filter_map(differs).collect()
 }
 
 /// The stream as we make it.
@@ -76,7 +118,7 @@ fn subjects() -> Vec<String> {
 }
 
 /// What is not as it must be.
-fn differences(config: &Config) -> Vec<Difference> {
+fn differences(config: &Config, was_rolled_over: bool) -> Vec<Difference> {
     let limited = |n: i64| n > 0;
     let mut subjects_found = config.subjects.clone();
     subjects_found.sort();
@@ -121,7 +163,7 @@ fn differences(config: &Config) -> Vec<Difference> {
         ),
         (config.no_ack, "no_ack is true".into(), "false", "no append would be acknowledged"),
         (
-            config.sealed,
+            config.sealed && !was_rolled_over,
             "sealed is true".into(),
             "false",
             "it was closed by a roll-over; open its successor",
@@ -140,7 +182,7 @@ fn differences(config: &Config) -> Vec<Difference> {
             "records would be told to whoever listens",
         ),
         (
-            subjects_found != subjects(),
+            subjects_found != subjects() && !was_rolled_over,
             format!("subjects are {}", config.subjects.join(", ")),
             "",
             "appends would miss it, or others' messages would come in",
@@ -158,7 +200,9 @@ fn differences(config: &Config) -> Vec<Difference> {
 /// All of them, with the remedy.
 pub(super) fn list(differences: &[Difference]) -> String {
     let each = differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    format!("{each}. Let an administrator edit the stream, or name another with BIZRQ_NATS_STREAM")
+    format!(
+        "{each}. Let an administrator edit the stream, or name another in the address: nats://host:port/STREAM"
+    )
 }
 
 impl fmt::Display for Difference {

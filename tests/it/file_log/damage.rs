@@ -1,18 +1,13 @@
 //! Folders that are not what they should be: lies, holes, strangers. Errors name the file and the remedy.
 
-use super::{End, append, closed_log, end, head, open, prove, scratch, segments};
+use super::{End, append, block_on, closed_log, end, head, open, prove, scratch, segments};
 use bizrq::{
     domain::{
         event::{Data, Event, EventId, LogOpened},
         merkle::LeafHasher,
         time::ORIGIN,
     },
-    event_log::{
-        NewEvent, ReadError,
-        codec::scan,
-        conformance::fact,
-        file::{FileLog, OpenError},
-    },
+    event_log::{NewEvent, OpenError, ReadError, codec::scan, conformance::fact, file::FileLog},
 };
 use std::{fs, path::Path};
 
@@ -227,8 +222,9 @@ fn a_folder_that_is_no_log_is_left_alone() {
         assert!(prove(dir).unwrap_err().to_string().contains(says));
     }
     assert!(!dirs.path().join("gone").exists(), "a reader makes no folder");
-    let error = bizrq::event_log::AnyLog::open("nats://localhost").unwrap_err().to_string();
-    assert!(error.contains("give a path"), "{error}");
+    let other = block_on(bizrq::event_log::AnyLog::open("http://localhost"));
+    let error = other.unwrap_err().to_string();
+    assert!(error.contains("write nats://host:port"), "{error}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A file that ends anywhere: what a kill in the middle of a write leaves, and what a lost tail looks like.
 
 use super::{append, closed_log, copy_as_killed, end, head, open, prove, scratch, segments};
-use bizrq::event_log::{EventLog, Reader, conformance::fact, file::OpenError};
+use bizrq::event_log::{EventLog, OpenError, Reader, conformance::fact};
 use std::{fs, io::Write, path::Path};
 
 #[test]

@@ -1,11 +1,7 @@
 //! More than one process at one folder, and disks that say no.
 
 use super::{append, block_on, child, closed_log, head, open, prove};
-use bizrq::event_log::{
-    EventLog, Reader,
-    conformance::fact,
-    file::{FileLog, OpenError},
-};
+use bizrq::event_log::{EventLog, OpenError, Reader, conformance::fact, file::FileLog};
 use std::{
     collections::BTreeMap,
     fs,

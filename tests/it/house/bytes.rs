@@ -7,6 +7,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/event_log/codec", "the lines of a log"),
     ("src/event_log/schema.rs", "describes the lines of a log"),
     ("src/event_log/jetstream/append.rs", "what the server answers to an append"),
+    ("src/event_log/jetstream/stream.rs", "settings of streams that the client does not know"),
     ("src/event_log/file/roots.rs", "its own side file, which is rebuilt when it is lost"),
     ("src/event_log/file/rollover.rs", "its own side file: where a log was ended"),
     ("src/event_log/archive.rs", "the manifest beside an archive's segments"),

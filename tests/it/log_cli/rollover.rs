@@ -2,9 +2,9 @@
 
 use super::{Desk, bizrq, block_on, info};
 use bizrq::event_log::{
-    EventLog,
+    EventLog, OpenError,
     conformance::fact,
-    file::{FileLog, OpenError, Options},
+    file::{FileLog, Options},
 };
 use std::fs;
 

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use tokio::{runtime::Handle, task::block_in_place};
 
 /// Opens a log from within a runtime, where a suite wants one at once.
-fn now<T>(work: impl Future<Output = T>) -> T {
+pub(super) fn now<T>(work: impl Future<Output = T>) -> T {
     block_in_place(|| Handle::current().block_on(work))
 }
 
