@@ -4,6 +4,7 @@ mod events;
 mod imports;
 mod quotas;
 mod recordings;
+mod reviews;
 mod texts;
 
 /// Parses one input; true if it was accepted. Panics when what must hold does not.
@@ -34,4 +35,6 @@ pub(crate) const ALL: &[Target] = &[
     recordings::RECORDING,
     recordings::COMPRESSED,
     quotas::YAML,
+    reviews::REVIEW,
+    reviews::KINDS,
 ];

@@ -20,6 +20,7 @@ mod oracle;
 mod quota_cli;
 mod recordings;
 mod restored;
+mod reviews;
 mod rules;
 mod schemas;
 mod shared;

@@ -46,7 +46,7 @@ pub(super) fn lines(question: &Question, ledger: &mut Ledger) -> Vec<String> {
     lines
 }
 
-/// `worker: 4 pods, at most 5, each requests cpu=1, limits cpu=2`.
+/// `worker: 4 pods, at most 5; each requests cpu=1, limits cpu=2`.
 fn role(role: &Role<'_>) -> String {
     let list = |list: &ResourceList| {
         let amounts: Vec<_> = list.iter().map(|(r, q)| format!("{r}={q}")).collect();
@@ -59,10 +59,12 @@ fn role(role: &Role<'_>) -> String {
         .into_iter()
         .filter_map(|(what, model)| Some(format!(", {what} model {}", model.as_deref()?)))
         .collect();
+    let pods = if role.count == 1 { "pod" } else { "pods" };
+    let most =
+        if role.peak > role.count { format!(", at most {}", role.peak) } else { String::new() };
     format!(
-        "  {name}{} pods, at most {}; each requests {}, limits {}{models}",
+        "  {name}{} {pods}{most}; each requests {}, limits {}{models}",
         role.count,
-        role.peak,
         list(&role.pod.requests),
         list(&role.pod.limits)
     )

@@ -12,8 +12,9 @@ use crate::{
         admission::{self, Decision},
         book::OpenKind,
         event::{
-            Admission, Data, Event, EventId, ObjectRef, Operation, QuotaDeclared, QuotaProposed,
-            QuotaRemoved, ReservationExpired, Role, WorkloadObserved, WorkloadsAdmitted,
+            Admission, Data, Event, EventId, ObjectRef, Operation, PodCreated, QuotaDeclared,
+            QuotaProposed, QuotaRemoved, ReservationExpired, Role, WorkloadGone, WorkloadObserved,
+            WorkloadsAdmitted,
         },
         ledger::{self, Ledger},
         merkle::Hash,
@@ -124,13 +125,18 @@ impl World {
             Surroundings { kinds: &self.kinds, context: &self.context, options: &self.options };
         let (response, explain) = match request.next(&around) {
             Next::Said(response) => (response, Vec::new()),
-            Next::Ask(question) => {
+            Next::Ask(mut question) => {
+                self.rename_version(&mut question);
                 let explain = explain::lines(&question, &mut self.ledger);
-                (self.decide(&question)?, explain)
+                let response = self.decide(&question)?;
+                if response.allowed && !request.dry_run {
+                    self.create_pod(&question)?;
+                }
+                (response, explain)
             }
         };
         if response.allowed && !request.dry_run {
-            self.know(request);
+            self.know(request)?;
         }
         Ok(Some(Reviewed { what, response, explain }))
     }
@@ -181,6 +187,20 @@ impl World {
         Ok(request)
     }
 
+    /// Whatever version a review changes, here it is the newest: documents follow one another.
+    fn rename_version(&self, question: &mut Question) {
+        let newest = || self.version.to_string();
+        match &mut question.ask.what {
+            What::Workload(workload) => {
+                workload.old_resource_version =
+                    workload.old_resource_version.take().map(|_| newest());
+            }
+            What::Quota(quota) => {
+                quota.old_resource_version = quota.old_resource_version.take().map(|_| newest());
+            }
+        }
+    }
+
     /// Asks the ledger, and takes what is recorded as done.
     fn decide(&mut self, question: &Question) -> Result<Response, Error> {
         let (ask, at) = (&question.ask, self.at);
@@ -194,7 +214,12 @@ impl World {
                     admission::decide(trial, names, meter, &review, at)
                 });
                 let verdict = verdict.ok_or_else(nothing)?;
-                self.settle(verdict, ask.dry_run, Self::admit)?
+                let shrinks = matches!(verdict.decision, Decision::Allowed);
+                let answer = self.settle(verdict, ask.dry_run, Self::admit)?;
+                if shrinks && !ask.dry_run {
+                    self.shrink(workload, question.group())?;
+                }
+                answer
             }
             What::Quota(quota) => {
                 let review = quota.review(ask, seen);
@@ -237,6 +262,31 @@ impl World {
         let data = WorkloadsAdmitted { seen, admissions: vec![admission] };
         self.apply("decisions", Data::WorkloadsAdmitted(data))?;
         if resized { Ok(()) } else { self.observe(workload, roles, group) }
+    }
+
+    /// A pod of a workload that may come is there.
+    fn create_pod(&mut self, question: &Question) -> Result<(), Error> {
+        let What::Workload(workload) = &question.ask.what else { return Ok(()) };
+        let (Operation::Create, Some(pod)) = (workload.operation, &workload.resize) else {
+            return Ok(());
+        };
+        let created = PodCreated {
+            uid: pod.uid.clone(),
+            owner: Some(workload.workload.clone()),
+            group: question.group().into(),
+            models: pod.models.clone(),
+            reserved: Arc::clone(&pod.to),
+        };
+        self.apply("pods", Data::PodCreated(created))
+    }
+
+    /// A workload that asks for less needed no record, and is less from now on.
+    fn shrink(&mut self, workload: &decider::Workload, group: &str) -> Result<(), Error> {
+        let updates = workload.operation == Operation::Update;
+        if !updates || workload.resize.is_some() || workload.draws_on.is_some() {
+            return Ok(());
+        }
+        self.observe(workload.workload.clone(), workload.roles.clone(), group.into())
     }
 
     fn observe(
@@ -305,14 +355,21 @@ impl World {
     }
 
     /// An object that is allowed is there from now on.
-    fn know(&mut self, request: Request) {
+    fn know(&mut self, request: Request) -> Result<(), Error> {
         match (request.operation, request.object, request.old) {
             (Verb::Create | Verb::Update, Body::Object(kind, object), _) => {
                 self.context.know(*object, &kind);
             }
-            (Verb::Delete, _, Body::Object(_, old)) => self.context.forget(&old.metadata.uid),
+            (Verb::Delete, _, Body::Object(_, old)) => {
+                self.context.forget(&old.metadata.uid);
+                let uid = old.metadata.uid.into();
+                let workload = ObjectRef { uid, ..ObjectRef::default() };
+                let gone = WorkloadGone { workload, cause: "Deleted".into() };
+                self.apply("workloads", Data::WorkloadGone(gone))?;
+            }
             _ => {}
         }
+        Ok(())
     }
 
     fn source(&self) -> String {

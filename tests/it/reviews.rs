@@ -1,0 +1,176 @@
+//! Reviews as tables: given quotas and what is there, when this is reviewed, then exactly this is said, asked for and used.
+//!
+//! Each case runs through the program itself, `bizrq review --explain`. `BIZRQ_BLESS=1` writes what is said into the
+//! tables, for a person to read.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{fmt::Write as _, fs, path::PathBuf, process::Command};
+
+/// A table: quotas that all its cases share.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    quotas: Value,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    what: String,
+    #[serde(default)]
+    given: Vec<Value>,
+    when: Vec<Value>,
+    then: String,
+}
+
+/// A review in a few words; what is left out is what an API server would send.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Short {
+    review: String,
+    #[serde(default)]
+    of: String,
+    #[serde(default)]
+    user: String,
+    #[serde(default)]
+    dry_run: bool,
+    #[serde(default)]
+    object: Value,
+    #[serde(default)]
+    old: Value,
+}
+
+/// `UPDATE`, `UPDATE scale`, `CREATE pods/binding` …: the operation, and the subresource if there is one.
+fn expand(number: usize, value: &Value) -> Value {
+    if value["review"].is_null() {
+        return value.clone();
+    }
+    let Short { review, of, user, dry_run, object, old } =
+        serde_json::from_value(value.clone()).unwrap();
+    let (operation, sub) = review.split_once(' ').unwrap_or((&review, ""));
+    let named = if object.is_object() { &object } else { &old };
+    let text = |field: &str| named[field].as_str().unwrap_or_default();
+    let (group, version) =
+        text("apiVersion").split_once('/').unwrap_or_else(|| ("", text("apiVersion")));
+    let plural = format!("{}s", text("kind").to_lowercase());
+    // A scale is matched by the resource of its parent.
+    let of = if of.is_empty() { format!("{} {plural}", text("apiVersion")) } else { of };
+    let (of_version, resource) = of.split_once(' ').unwrap();
+    let (of_group, of_version) = of_version.split_once('/').unwrap_or(("", of_version));
+    let user = if user.is_empty() { "alice" } else { &user };
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": format!("review-{number}"),
+            "kind": {"group": group, "version": version, "kind": text("kind")},
+            "resource": {"group": of_group, "version": of_version, "resource": resource},
+            "subResource": sub,
+            "name": named["metadata"]["name"],
+            "namespace": named["metadata"]["namespace"],
+            "operation": operation,
+            "userInfo": {"username": user, "groups": ["system:authenticated"]},
+            "object": object,
+            "oldObject": old,
+            "dryRun": dry_run,
+            "options": {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
+        },
+    })
+}
+
+/// What the program says of the case: of what is given only refusals.
+fn said(table: &Table, case: &Case) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, values: &[Value]| {
+        let texts: Vec<_> = values.iter().map(ToString::to_string).collect();
+        let path = folder.path().join(name);
+        fs::write(&path, texts.join("\n")).unwrap();
+        path
+    };
+    let documents: Vec<_> = case.given.iter().chain(&case.when).collect();
+    let documents: Vec<_> = documents.into_iter().enumerate().map(|(n, v)| expand(n, v)).collect();
+    let quotas = table.quotas.as_array().unwrap().iter().map(quota).collect::<Vec<_>>();
+    let quotas = write("quotas.yaml", &[json!({"kind": "List", "items": quotas})]);
+    let file = write("reviews", &documents);
+    let output = Command::new(env!("CARGO_BIN_EXE_bizrq"))
+        .args([
+            "review",
+            "--explain",
+            "--at",
+            "2026-11-29T12:00:00Z",
+            "--cluster",
+            "east",
+            "--quotas",
+        ])
+        .args([quotas, file])
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let place = folder.path().join("reviews").display().to_string();
+    let mut said = String::new();
+    let mut given = case.given.len();
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let head = line.strip_prefix(&place).map(|rest| rest.split_once(": ").unwrap());
+        if let Some((number, _)) = head {
+            let number = number.strip_prefix(", document ").map_or(1, |n| n.parse().unwrap());
+            given = if number > case.given.len() { 0 } else { number };
+        }
+        let line = head.map_or(line, |(_, rest)| rest);
+        if given == 0 {
+            writeln!(said, "{line}").unwrap();
+        } else {
+            assert!(!line.ends_with("refused"), "{}: {line}", case.what);
+        }
+    }
+    said + &String::from_utf8(output.stderr).unwrap().replace(&place, "reviews")
+}
+
+/// `{name, parent, hard, …}` as an object.
+fn quota(short: &Value) -> Value {
+    let mut spec = short.clone();
+    let name = spec.as_object_mut().unwrap().remove("name").unwrap();
+    json!({"apiVersion": "bizrq.io/v1", "kind": "BizGroupResourceQuota", "metadata": {"name": name}, "spec": spec})
+}
+
+fn check(name: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/reviews").join(name);
+    let text = fs::read_to_string(&path).unwrap();
+    let table: Table = serde_saphyr::from_str(&text).unwrap();
+    let mut wrong = String::new();
+    let mut blessed = text.clone();
+    for case in &table.cases {
+        let said = said(&table, case);
+        if said.trim_end() == case.then.trim_end() {
+            continue;
+        }
+        writeln!(wrong, "{}\n--- said\n{said}--- wanted\n{}", case.what, case.then).unwrap();
+        let head = format!("- what: {}\n", case.what);
+        let from = blessed.find(&head).unwrap();
+        let then = from + blessed[from..].find("\n  then:").unwrap() + 1;
+        let end = blessed[then..].find("\n- what:").map_or(blessed.len(), |end| then + end + 1);
+        let indented: String = said.lines().map(|line| format!("    {line}\n")).collect();
+        blessed.replace_range(then..end, &format!("  then: |\n{indented}"));
+    }
+    if std::env::var_os("BIZRQ_BLESS").is_some() {
+        fs::write(&path, blessed).unwrap();
+    } else {
+        assert!(wrong.is_empty(), "{wrong}");
+    }
+}
+
+#[test]
+fn workloads_are_answered_in_the_words_of_the_tables() {
+    check("workloads.yaml");
+}
+
+#[test]
+fn children_scales_and_pods_are_answered_in_the_words_of_the_tables() {
+    check("children.yaml");
+}
+
+#[test]
+fn quota_objects_are_answered_in_the_words_of_the_tables() {
+    check("quotas.yaml");
+}
