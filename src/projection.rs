@@ -13,10 +13,13 @@
 
 pub mod checkpoint;
 pub mod conformance;
+pub mod daily;
 pub mod desk;
 pub mod fold;
 pub mod keys;
 pub mod memory;
+#[cfg(feature = "service")]
+pub mod metrics;
 pub mod runner;
 #[cfg(feature = "sled")]
 pub mod sled;

@@ -7,6 +7,7 @@ mod examine;
 mod finding;
 mod history;
 mod report;
+mod store;
 
 use crate::{
     Output,
@@ -25,6 +26,7 @@ use bizrq::{
 use finding::{Finding, What};
 use history::History;
 use report::{Given, Report};
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -32,11 +34,13 @@ Examples:
   bizrq-replay verify --log ./log
   bizrq-replay verify --log ./log --root 4f0a…64 hex digits
   bizrq-replay verify --log ./log -o json
+  bizrq-replay verify --log ./log --store ./store
 
 What is checked: segments and positions without holes; the leaf of every record, computed again; every line of
 the file `roots`; every event by its type and version; the fold of all of them; roots that closed periods state.
 Quarantined records and gaps between heartbeats are listed; they are part of an honest history and no fault.
-With --root the log must have, or once have had, this root: the one on an invoice, say, at its position.")]
+With --root the log must have, or once have had, this root: the one on an invoice, say, at its position.
+With --store the log is folded once more, up to where the store stands, and the first row that differs is named.")]
 pub(super) struct Args {
     /// The log to read: a folder, or nats://host:port[,host:port]
     #[arg(long, value_name = "LOG")]
@@ -44,6 +48,9 @@ pub(super) struct Args {
     /// The root that it must have
     #[arg(long, value_name = "HASH")]
     root: Option<Hash>,
+    /// A store, whose every row must be what the log says; whoever holds it must be stopped
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
     /// How the report is printed
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -73,7 +80,12 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         (None, root) => root.map(Given::unknown),
     };
     findings.extend(given.as_ref().and_then(Given::finding));
-    let report = Report::new(&log, &summary, &history, given, findings)?;
+    // Of a log that is not what was written nothing can be said about a store.
+    let sound = summary.tree.is_some();
+    let store = args.store.as_ref().filter(|_| sound).map(|dir| store::compare(&log, dir));
+    let store = store.transpose()?;
+    findings.extend(store.as_ref().and_then(store::Compared::finding));
+    let report = Report::new(&log, &summary, &history, given, findings)?.with_store(store);
     report.print(args.output, out)?;
     match &history.stop {
         // The bytes are what was written, but what they say only a newer build knows.

@@ -1,11 +1,12 @@
 //! `bizrq log`: looks into a log, copies it to an archive and back, and ends it so that the next one goes on.
 //!
-//! Nothing here folds: these commands know records, not what they amount to.
+//! Nothing here but `snapshot` folds: these commands know records, not what they amount to.
 
 mod export;
 mod import;
 mod info;
 mod roll;
+mod snapshot;
 mod tail;
 mod upgrade;
 
@@ -37,6 +38,8 @@ enum What {
     Import(import::Args),
     /// End the log and begin the next one, at the next position
     Roll(roll::Args),
+    /// Write the state at the log's end into a file, from which a replica starts
+    Snapshot(snapshot::Args),
     /// Let newer versions of events be written from here on
     Upgrade(upgrade::Args),
 }
@@ -58,6 +61,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         What::Export(args) => export::run(args, out),
         What::Import(args) => import::run(args, out),
         What::Roll(args) => roll::run(args, out),
+        What::Snapshot(args) => snapshot::run(args, out),
         What::Upgrade(args) => upgrade::run(args, out),
     }
 }

@@ -11,6 +11,7 @@
 //! when to commit.
 
 mod begin;
+mod commit;
 mod status;
 
 use super::{
@@ -33,19 +34,19 @@ use crate::{
     },
 };
 use begin::{Beginning, Claim, Origin, begin};
+use commit::{Wrote, written};
 pub use status::{Found, Projection, Status, Stopped};
 use std::{
     collections::BTreeSet,
-    future::{Future, pending},
-    mem,
+    future::Future,
     pin::pin,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     task::{JoinError, JoinHandle, spawn_blocking},
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 /// How a log is projected.
@@ -64,7 +65,10 @@ pub struct Runner<S> {
     /// `None` while a commit is under way, and after one has failed.
     store: Option<S>,
     /// The commit that is under way.
-    writing: Option<JoinHandle<Result<(S, Position), store::Error>>>,
+    writing: Option<JoinHandle<Wrote<S>>>,
+    /// Somebody asks for a snapshot; it is made with the next commit.
+    asked: Arc<Notify>,
+    wanted: bool,
     snapshots: Option<Snapshots>,
     options: Options,
     ledger: Arc<RwLock<Ledger>>,
@@ -130,6 +134,9 @@ pub enum Error {
 /// Records that are applied without letting readers in between: about a quarter of a millisecond.
 const APPLY_RECORDS: usize = 256;
 
+/// So long the fold waits at most to hear where the log ends.
+const HEAD_WAIT: Duration = Duration::from_secs(1);
+
 impl Default for Options {
     /// A restart folds at most 100,000 records again (a tenth of a second), or what came in two seconds.
     fn default() -> Self {
@@ -147,10 +154,17 @@ impl<S: Store> Runner<S> {
     pub fn new(store: S, options: Options) -> (Self, Projection) {
         let ledger = Arc::new(RwLock::new(Ledger::new(options.ledger)));
         let status = watch::Sender::new(Status::default());
-        let seen = Projection { ledger: Arc::clone(&ledger), status: status.subscribe() };
+        let asked = Arc::new(Notify::new());
+        let seen = Projection {
+            ledger: Arc::clone(&ledger),
+            status: status.subscribe(),
+            asked: Arc::clone(&asked),
+        };
         let runner = Self {
             store: Some(store),
             writing: None,
+            asked,
+            wanted: false,
             snapshots: None,
             options,
             ledger,
@@ -166,7 +180,8 @@ impl<S: Store> Runner<S> {
         (runner, seen)
     }
 
-    /// The same, that begins with the newest readable of these snapshots where the store has no rows.
+    /// The same, that begins with the newest readable of these snapshots where the store has no rows, and adds one
+    /// when it is asked to.
     #[must_use]
     pub fn with_snapshots(self, snapshots: Snapshots) -> Self {
         Self { snapshots: Some(snapshots), ..self }
@@ -197,6 +212,10 @@ impl<S: Store> Runner<S> {
                     self.take_back(written)?;
                     continue;
                 }
+                () = self.asked.notified() => {
+                    self.wanted = true;
+                    continue;
+                }
                 records = timeout_at(due, reader.tail()) => records.ok().transpose()?,
             };
             if let Some(records) = records
@@ -204,12 +223,15 @@ impl<S: Store> Runner<S> {
             {
                 reader = self.start(log).await?;
             }
-            let waiting = self.waiting();
-            if waiting >= self.options.commit_records || Instant::now() >= due {
+            let is_due = Instant::now() >= due;
+            if is_due {
                 due = Instant::now() + self.options.commit_every;
-                if waiting > 0 {
-                    self.commit().await?;
-                }
+                self.look_ahead(log).await;
+            }
+            // One at a time: while a commit is written, what changes meanwhile becomes one commit more.
+            let enough = self.waiting() >= self.options.commit_records;
+            if (is_due || enough) && self.writing.is_none() && (self.waiting() > 0 || self.wanted) {
+                self.commit().await?;
             }
             // A memory log is always ready: others on this thread get their turn.
             tokio::task::yield_now().await;
@@ -220,9 +242,19 @@ impl<S: Store> Runner<S> {
         self.finish_writing().await
     }
 
+    /// Asks where the log ends, to be told how far behind the fold is. Nothing depends on the answer.
+    async fn look_ahead<L: EventLog>(&mut self, log: &L) {
+        let head = timeout(HEAD_WAIT, log.head()).await;
+        if let Ok(Ok(head)) = head {
+            self.status.send_modify(|status| status.head = head.position);
+        }
+    }
+
     /// Finds where to begin, and reads the log from there: from the last record of rows on, to see that it is theirs.
     async fn start<L: EventLog>(&mut self, log: &L) -> Result<L::Reader, Error> {
         self.head = log.head().await?;
+        let head = self.head.position;
+        self.status.send_modify(|status| status.head = head);
         self.begin().await?;
         let began = self.position();
         self.claim.tree = log.known_tree().await?.filter(|tree| tree.position() >= began);
@@ -397,6 +429,7 @@ impl<S: Store> Runner<S> {
         let caught_up = !self.claim.is_open() && position >= self.head.position;
         self.status.send_modify(|status| {
             status.position = position;
+            status.head = status.head.max(position);
             status.caught_up |= caught_up;
             status.quarantined = quarantined;
             status.repeated = counts.repeated.saturating_add(counts.dropped);
@@ -405,70 +438,6 @@ impl<S: Store> Runner<S> {
 
     fn position(&self) -> Position {
         self.ledger.read().unwrap_or_else(PoisonError::into_inner).position()
-    }
-}
-
-/// How rows are committed.
-impl<S: Store> Runner<S> {
-    /// Records that are applied and not committed; none while nothing may be committed.
-    fn waiting(&self) -> u64 {
-        let status = self.status.borrow();
-        let kept = status.unkept.is_none();
-        if kept { status.position.saturating_sub(status.committed) } else { 0 }
-    }
-
-    /// Begins a commit, once the one before it is done.
-    async fn commit(&mut self) -> Result<(), Error> {
-        self.finish_writing().await?;
-        let Some(mut store) = self.store.take() else { return Ok(()) };
-        let (ledger, mut checkpoint) = (Arc::clone(&self.ledger), mem::take(&mut self.checkpoint));
-        // Making bytes of rows takes long enough to be a thread's work; nothing is applied meanwhile.
-        let changes = spawn_blocking(move || (checkpoint.changes(&ledger), checkpoint));
-        let (batch, checkpoint) = changes.await?;
-        self.checkpoint = checkpoint;
-        self.writing = Some(spawn_blocking(move || {
-            let batch = batch?;
-            let position = batch.mark.position();
-            store.commit(batch).map(|()| (store, position))
-        }));
-        Ok(())
-    }
-
-    async fn finish_writing(&mut self) -> Result<(), Error> {
-        if self.writing.is_some() {
-            let written = written(&mut self.writing).await;
-            self.take_back(written)?;
-        }
-        Ok(())
-    }
-
-    /// Takes the store back after a commit. Rows are a cache: when it failed, the fold goes on without.
-    fn take_back(&mut self, written: Written<S>) -> Result<(), Error> {
-        self.writing = None;
-        match written? {
-            Ok((store, position)) => {
-                self.store = Some(store);
-                self.status.send_modify(|status| status.committed = position);
-            }
-            Err(error) => {
-                let why = error.to_string().into();
-                self.status.send_modify(|status| status.unkept = Some(why));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// How a commit ended.
-type Written<S> = Result<Result<(S, Position), store::Error>, JoinError>;
-
-/// Waits for the commit that is under way; for ever where there is none.
-async fn written<S>(
-    writing: &mut Option<JoinHandle<Result<(S, Position), store::Error>>>,
-) -> Written<S> {
-    match writing {
-        Some(writing) => writing.await,
-        None => pending().await,
     }
 }
 

@@ -51,6 +51,20 @@ const ROWS: &str = "rows";
 const ASIDE: &str = "rows.damaged-";
 
 impl SledStore {
+    /// Opens the store in `dir` for looking at it: nothing is moved aside.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] where another process holds it, [`Error::Damaged`] where sled cannot open it, [`Error::Io`].
+    pub fn open_as_it_is(dir: &Path) -> Result<Self, Error> {
+        let rows = dir.join(ROWS);
+        if !rows.exists() {
+            return Err(io_error(&rows, io::ErrorKind::NotFound.into()));
+        }
+        let lock = lock(dir)?;
+        let db = Some(open(&rows)?);
+        Ok(Self { dir: dir.to_owned(), db, committed: 0, moved_aside: None, _lock: lock })
+    }
+
     /// Opens the store in `dir`, which is made if need be. What sled cannot open is moved aside, and the store is empty.
     ///
     /// # Errors

@@ -11,7 +11,7 @@
 use super::{
     checkpoint::{Checkpoint, Reading},
     keys,
-    store::{Batch, Error, Mark},
+    store::{Error, Mark, Store},
 };
 use crate::domain::{
     event::Position,
@@ -58,18 +58,19 @@ impl Snapshots {
         Self { dir: dir.into(), keep }
     }
 
-    /// Writes what `batch` holds, which is all rows of a ledger ([`Checkpoint::whole`]), and removes the oldest.
+    /// Copies what `store` holds, and removes the oldest; `None` where it holds nothing.
     ///
     /// # Errors
-    /// [`Error::Io`]; no half file is left under a snapshot's name.
-    pub fn write(&self, batch: &Batch) -> Result<Snapshot, Error> {
-        let path = self.dir.join(name(batch.mark.position()));
+    /// [`Error`]; no half file is left under a snapshot's name.
+    pub fn copy(&self, store: &impl Store) -> Result<Option<Snapshot>, Error> {
+        let Some(mark) = store.mark()? else { return Ok(None) };
+        let path = self.dir.join(name(mark.position()));
         fs::create_dir_all(&self.dir).map_err(|source| io_error(&self.dir, source))?;
-        let snapshot = write(&path, batch)?;
+        let snapshot = write(&path, mark, store)?;
         for (_, path) in self.list()?.iter().rev().skip(self.keep.max(1)) {
             fs::remove_file(path).map_err(|source| io_error(path, source))?;
         }
-        Ok(snapshot)
+        Ok(Some(snapshot))
     }
 
     /// The ledger of the newest snapshot that can be read and whose position is `usable`; what cannot be read is
@@ -104,37 +105,36 @@ impl Snapshots {
     }
 }
 
-/// Writes all rows of a ledger into a file of its own: whole, or not at all.
-///
-/// # Errors
-/// [`Error::Io`].
-pub fn write(path: &Path, batch: &Batch) -> Result<Snapshot, Error> {
+/// Writes a store's rows, which stand at `mark`, into a file of its own: whole, or not at all.
+fn write(path: &Path, mark: Mark, store: &impl Store) -> Result<Snapshot, Error> {
     let half = path.with_extension("snapshot.new");
     let written = File::create(&half)
-        .and_then(|file| write_to(file, batch))
-        .and_then(|bytes| fs::rename(&half, path).map(|()| bytes))
-        .and_then(|bytes| sync_folder(path).map(|()| bytes));
-    let bytes = written.map_err(|source| {
+        .map_err(|source| io_error(&half, source))
+        .and_then(|file| write_to(file, &half, &mark, store))
+        .and_then(|bytes| {
+            let named = fs::rename(&half, path).and_then(|()| sync_folder(path));
+            named.map(|()| bytes).map_err(|source| io_error(path, source))
+        });
+    let bytes = written.inspect_err(|_| {
         // What is left of it is of no use; that it cannot be removed either is said by the same error.
         let _ = fs::remove_file(&half);
-        io_error(path, source)
     })?;
-    Ok(Snapshot { path: path.to_owned(), mark: batch.mark.clone(), bytes })
+    Ok(Snapshot { path: path.to_owned(), mark, bytes })
 }
 
-fn write_to(file: File, batch: &Batch) -> io::Result<u64> {
+fn write_to(file: File, path: &Path, mark: &Mark, store: &impl Store) -> Result<u64, Error> {
+    let io = |source| io_error(path, source);
     let mut out = Hashing { inner: BufWriter::new(file), hasher: blake3::Hasher::new(), bytes: 0 };
-    out.write_all(MAGIC)?;
-    let mark = keys::mark(&batch.mark).map_err(io::Error::other)?;
-    write_bytes(&mut out, &mark)?;
-    for (key, bytes) in &batch.rows {
-        out.write_all(&keys::key(*key))?;
-        write_bytes(&mut out, bytes)?;
-    }
+    out.write_all(MAGIC).map_err(io)?;
+    write_bytes(&mut out, &keys::mark(mark)?).map_err(io)?;
+    store.rows(&mut |key, bytes| {
+        out.write_all(&keys::key(key)).map_err(io)?;
+        write_bytes(&mut out, bytes).map_err(io)
+    })?;
     let Hashing { mut inner, hasher, bytes } = out;
-    inner.write_all(hasher.finalize().as_bytes())?;
-    let file = inner.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
+    inner.write_all(hasher.finalize().as_bytes()).map_err(io)?;
+    let file = inner.into_inner().map_err(|error| io(error.into_error()))?;
+    file.sync_all().map_err(io)?;
     Ok(bytes.saturating_add(32))
 }
 

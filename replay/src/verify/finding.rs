@@ -52,6 +52,8 @@ pub(super) enum What {
     Root,
     /// A record states a root that the log did not have.
     Claim,
+    /// A store's rows are not what the log says.
+    Store,
     /// The reader refuses the log.
     Unexplained,
 }

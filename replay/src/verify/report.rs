@@ -3,6 +3,7 @@
 use super::{
     finding::{Finding, LISTED, What},
     history::{Gap, History, trees},
+    store::Compared,
 };
 use crate::{
     Output,
@@ -35,6 +36,8 @@ pub(super) struct Report {
     roots: RootsFile,
     #[serde(skip_serializing_if = "Option::is_none")]
     given: Option<Given>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<Compared>,
     findings: Vec<Finding>,
     fold: Fold,
     heartbeat_gaps: Vec<Gap>,
@@ -149,6 +152,7 @@ impl Report {
                 last_position: roots.last_position(),
             },
             given,
+            store: None,
             findings,
             fold: Fold {
                 position: ledger.position(),
@@ -164,6 +168,11 @@ impl Report {
         })
     }
 
+    /// The same, with what a store was found to be.
+    pub(super) fn with_store(self, store: Option<Compared>) -> Self {
+        Self { store, ..self }
+    }
+
     /// Whether the log is what was written.
     pub(super) const fn ok(&self) -> bool {
         self.ok
@@ -175,6 +184,9 @@ impl Report {
         }
         self.whole(out)?;
         self.folded(out)?;
+        if let Some(Compared { position, rows, .. }) = &self.store {
+            row(out, "store", format_args!("{rows} rows at position {position}"))?;
+        }
         for gap in &self.heartbeat_gaps {
             row(out, "gap", printable(&gap.text()))?;
         }

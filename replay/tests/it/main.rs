@@ -7,4 +7,5 @@ mod explain;
 mod independence;
 mod logs;
 mod state;
+mod store;
 mod verify;

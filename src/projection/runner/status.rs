@@ -5,7 +5,7 @@ use crate::{
     projection::desk::Desk,
 };
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// What others see of a running fold. Clones see the same.
 #[derive(Clone, Debug)]
@@ -14,6 +14,7 @@ pub struct Projection {
     /// question, nobody across an await.
     pub(super) ledger: Arc<RwLock<Ledger>>,
     pub(super) status: watch::Receiver<Status>,
+    pub(super) asked: Arc<Notify>,
 }
 
 /// How far the fold is.
@@ -23,6 +24,8 @@ pub struct Status {
     pub position: Position,
     /// The last record that the store's rows follow from.
     pub committed: Position,
+    /// The last record that the log is known to hold.
+    pub head: Position,
     /// Everything that the log held when the runner started has been applied.
     pub caught_up: bool,
     /// Records that were quarantined.
@@ -35,6 +38,10 @@ pub struct Status {
     pub began: Position,
     /// Why rows are not kept any more. The fold goes on without; the next start folds more again.
     pub unkept: Option<Arc<str>>,
+    /// Where the last snapshot stands that was asked for; 0: none was written.
+    pub snapshot: Position,
+    /// Why the last snapshot that was asked for could not be written.
+    pub unwritten: Option<Arc<str>>,
     /// Why nothing more is applied: everything that waits is told.
     pub stopped: Option<Arc<str>>,
 }
@@ -90,6 +97,12 @@ impl Projection {
         let stopped = self.status.borrow().stopped.clone();
         // Without a runner nobody will ever change the status again.
         stopped.or_else(|| self.status.has_changed().is_err().then(|| "it was shut down".into()))
+    }
+
+    /// Asks for a snapshot: it is written with the next commit, while the fold goes on, and [`Status::snapshot`] says
+    /// where it stands. Asking twice before that is asking once; without snapshots it is nothing.
+    pub fn ask_for_snapshot(&self) {
+        self.asked.notify_one();
     }
 
     /// Waits until the record at `position` is applied.

@@ -259,3 +259,140 @@ async fn rows_are_committed_while_the_log_stands_still() {
     let (store, ()) = tokio::join!(runner.run(&log, ended), watch);
     store.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_daily_snapshot_is_written_by_the_one_that_should_and_a_new_replica_starts_from_it() {
+    use crate::projection::{Snapshots, daily::daily};
+    use std::cell::Cell;
+    let dir = tempfile::tempdir().unwrap();
+    let snapshots = Snapshots::new(dir.path().join("snapshots"), 2);
+    let log = log_of(5).await;
+    let (runner, mut seen) = Runner::new(MemoryStore::default(), Options::default());
+    let (end, ended) = oneshot::channel::<()>();
+    let (asked, leads) = (Cell::new(0), Cell::new(false));
+    let day = Duration::from_secs(24 * 3600);
+    let watch = async {
+        seen.caught_up().await.unwrap();
+        let every_day = seen.clone();
+        let is_due = || {
+            asked.set(asked.get() + 1);
+            leads.get()
+        };
+        let story = async {
+            tokio::time::sleep(day * 3 + day / 2).await;
+            assert_eq!((asked.get(), seen.status().snapshot), (3, 0), "another one leads");
+            leads.set(true);
+            for days in 4..=7 {
+                log.append(vec![start(days + 100)]).await.unwrap();
+                let last = log.head().await.unwrap().position;
+                seen.wait(|status| status.snapshot == last).await.unwrap();
+                assert_eq!(asked.get(), days);
+            }
+        };
+        tokio::select! {
+            () = daily(&every_day, day, is_due) => {}
+            () = story => {}
+        }
+        drop(end);
+    };
+    let (ended, ()) =
+        tokio::join!(runner.with_snapshots(snapshots.clone()).run(&log, ended), watch);
+    let kept = ended.unwrap().unwrap();
+    let found: Vec<_> = snapshots.list().unwrap().into_iter().map(|(at, _)| at).collect();
+    assert_eq!(found, [8, 9], "the newest few are kept");
+    // A new replica, with no store.
+    let (runner, mut seen) = Runner::new(MemoryStore::default(), Options::default());
+    let (end, ended) = oneshot::channel::<()>();
+    let watch = async {
+        seen.caught_up().await.unwrap();
+        drop(end);
+    };
+    let (ended, ()) =
+        tokio::join!(runner.with_snapshots(snapshots.clone()).run(&log, ended), watch);
+    assert_eq!(ended.unwrap().unwrap(), kept, "and its store gets every row");
+    assert_eq!((seen.status().began, seen.status().store), (9, Found::Nothing));
+    // One of another log is passed over.
+    let other = MemoryLog::default();
+    other.append((1..=12).map(|n| start(n * 3)).collect()).await.unwrap();
+    let (runner, mut seen) = Runner::new(MemoryStore::default(), Options::default());
+    let (end, ended) = oneshot::channel::<()>();
+    let watch = async {
+        seen.caught_up().await.unwrap();
+        drop(end);
+    };
+    let (ended, ()) = tokio::join!(runner.with_snapshots(snapshots).run(&other, ended), watch);
+    assert_eq!(ended.unwrap().unwrap(), folded(&other, MemoryStore::default()).await.1);
+    assert_eq!(seen.status().began, 0);
+}
+
+/// A store that takes a few commits and then fails.
+struct Failing(MemoryStore, u32);
+
+impl Store for Failing {
+    fn mark(&self) -> Result<Option<crate::projection::Mark>, store::Error> {
+        self.0.mark()
+    }
+    fn rows(&self, each: &mut store::EachRow<'_>) -> Result<(), store::Error> {
+        self.0.rows(each)
+    }
+    fn commit(&mut self, batch: Batch) -> Result<(), store::Error> {
+        self.1 = self.1.checked_sub(1).ok_or_else(|| store::Error::damaged("the disk is full"))?;
+        self.0.commit(batch)
+    }
+    fn discard(&mut self) -> Result<(), store::Error> {
+        self.0.discard()
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_does_not_stop_the_fold() {
+    let log = log_of(3).await;
+    let options = Options { commit_every: Duration::from_millis(5), ..Options::default() };
+    let (runner, mut seen) = Runner::new(Failing(MemoryStore::default(), 1), options);
+    let (end, ended) = oneshot::channel::<()>();
+    let watch = async {
+        seen.wait(|status| status.committed == 3).await.unwrap();
+        log.append(vec![start(4)]).await.unwrap();
+        seen.wait(|status| status.unkept.is_some()).await.unwrap();
+        log.append((5..=9).map(start).collect()).await.unwrap();
+        seen.wait_for(9).await.unwrap();
+        drop(end);
+    };
+    let (ended, ()) = tokio::join!(runner.run(&log, ended), watch);
+    assert!(ended.unwrap().is_none(), "there is no store to give back");
+    let status = seen.status();
+    assert_eq!((status.position, status.committed), (9, 3));
+    assert!(status.unkept.unwrap().contains("the disk is full"));
+}
+
+#[cfg(feature = "service")]
+#[tokio::test]
+async fn what_the_fold_shows_is_what_it_is() {
+    use prometheus::{Registry, TextEncoder};
+    let log = log_of(5).await;
+    log.append(vec![early_stop(3), start(1)]).await.unwrap();
+    let (runner, mut seen) = Runner::new(MemoryStore::default(), Options::default());
+    let registry = Registry::new();
+    crate::projection::metrics::register(&registry, seen.clone()).unwrap();
+    let (end, ended) = oneshot::channel::<()>();
+    let watch = async {
+        seen.caught_up().await.unwrap();
+        drop(end);
+    };
+    let (ended, ()) = tokio::join!(runner.run(&log, ended), watch);
+    ended.unwrap();
+    let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    let root = log.tree().await.unwrap().root();
+    for line in [
+        "bizrq_projection_position 7",
+        "bizrq_projection_committed_position 7",
+        "bizrq_projection_lag_events 0",
+        "bizrq_projection_stopped 1",
+        "bizrq_projection_quarantined_events 1",
+        "bizrq_projection_repeated_events 1",
+        "bizrq_projection_store_failed 0",
+        &format!("bizrq_projection_root_info{{root=\"{root}\"}} 1"),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+    }
+}

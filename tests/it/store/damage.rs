@@ -105,7 +105,9 @@ fn the_damaged_snapshot_is_not_begun_with() {
     super::fold(&mut ledger, super::company());
     let batch = Checkpoint::whole(&mut ledger).unwrap();
     let snapshots = Snapshots::new(dir.path().join("snapshots"), 3);
-    let written = snapshots.write(&batch).unwrap();
+    let mut store = MemoryStore::default();
+    store.commit(batch.clone()).unwrap();
+    let written = snapshots.copy(&store).unwrap().unwrap();
     let options = bizrq::domain::ledger::Options::default();
     let mut read = snapshot::read(&written.path, options).unwrap();
     assert_eq!(Checkpoint::whole(&mut read).unwrap(), batch);
