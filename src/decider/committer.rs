@@ -27,7 +27,7 @@ use crate::{
 };
 use std::{collections::VecDeque, future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
-    sync::mpsc,
+    sync::mpsc::{self, error::TryRecvError},
     time::{Instant, sleep, timeout},
 };
 
@@ -105,26 +105,28 @@ impl<L: EventLog> Committer<L> {
                 self.tell(tale).await;
             }
             self.drop_late();
-            if self.waiting.is_empty() || !self.catch_up().await {
-                continue;
+            if self.catch_up().await && !self.waiting.is_empty() {
+                self.round().await;
             }
-            self.round().await;
         }
         for pending in self.waiting {
             pending.answer(Unavailable::ShuttingDown.into());
         }
     }
 
-    /// Waits until something waits, and takes what there is; `false` when nothing will ever come. Dropped, it has
-    /// lost nothing.
+    /// Waits until there is something to do, and takes what waits; `false` when nothing will ever come. Dropped, it
+    /// has lost nothing.
     async fn gather(&mut self) -> bool {
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() && self.behind == Behind::No {
             let Some(work) = self.queue.recv().await else { return false };
             self.take(work);
         }
         while self.waiting.len() < 2 * self.options.batch_items {
-            let Ok(work) = self.queue.try_recv() else { break };
-            self.take(work);
+            match self.queue.try_recv() {
+                Ok(work) => self.take(work),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return !self.waiting.is_empty(),
+            }
         }
         true
     }
@@ -142,12 +144,13 @@ impl<L: EventLog> Committer<L> {
         self.waiting.retain(|pending| !pending.is_late(now));
     }
 
-    /// Reads what must be read; `false`: not yet.
+    /// Reads what must be read; `false`: not yet. It takes no longer than [`PATIENCE`].
     async fn catch_up(&mut self) -> bool {
         if let Some(why) = self.projection.ended() {
             let unavailable = Unavailable::Stopped { why: why.to_string() };
             self.pulse.waits();
             self.answer_all(&unavailable.into());
+            sleep(PATIENCE).await;
             return false;
         }
         if self.behind != Behind::No {

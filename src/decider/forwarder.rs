@@ -132,6 +132,8 @@ impl<L: EventLog + 'static, T: Transport> Forwarder<L, T> {
             let has_room = self.gathered.len() < MOST_ASKS;
             let is_ready = !self.gathered.is_empty() && self.letters.len() < LETTERS;
             tokio::select! {
+                // In this order, so that a simulation can be repeated; nothing above comes without end.
+                biased;
                 letter = next(&mut self.inbox) => self.received(letter).await,
                 Some(landed) = self.letters.join_next() => {
                     // A letter's task ends with its outcome; it does not panic.

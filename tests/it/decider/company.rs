@@ -158,7 +158,7 @@ impl Company {
                 spec: Some((parent, hard)),
             });
         };
-        if self.dice.percent(8) {
+        if self.dice.percent(15) {
             return Wish::Quota(Prop { op: Delete, name, uid, old_rv, spec: None });
         }
         let spec = match self.dice.below(4) {

@@ -126,7 +126,7 @@ impl EventLog for FaultyLog {
             }
             2 => {
                 let (log, dice) = (self.log.clone(), self.dice.clone());
-                let late = dice.ms(1..600);
+                let late = dice.ms(if dice.percent(60) { 0..2 } else { 1..600 });
                 tokio::spawn(async move {
                     sleep(late).await;
                     let written = log.decide(expected, decision).await.is_ok();

@@ -263,7 +263,7 @@ fn whatever_fails_every_decision_is_right_and_made_once() {
         ("conflict in the API server", 50),
         ("lost after allowed", 100),
         ("quota declared", 50),
-        ("quota removed", 2),
+        ("quota removed", 1),
     ] {
         let seen = noted.get(what).copied().unwrap_or_default();
         assert!(seen >= least, "{what}: {seen}, at least {least} were to be seen in {noted:?}");

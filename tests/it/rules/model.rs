@@ -28,6 +28,14 @@ struct Work {
     kept: Vec<(u64, Group, Dem)>,
 }
 
+impl Work {
+    /// Of which nothing is known but pods, or that it is gone.
+    fn is_blank(&self) -> bool {
+        let waits = !(self.open.is_empty() && self.resizes.is_empty() && self.kept.is_empty());
+        self.observed.is_none() && !waits
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Pod {
     top: u32,
@@ -77,7 +85,9 @@ impl Model {
             let all = own.entry(group).or_insert([0, 0]);
             *all = sum(*all, dem);
         };
-        for uid in self.works.keys() {
+        // Most of a long history is gone and charges nothing: it is not looked at.
+        let charged = self.works.iter().filter(|(_, w)| !w.is_blank() || w.had_pods);
+        for uid in charged.map(|(uid, _)| uid) {
             let (groups, dem) = self.main_charge(*uid);
             groups.into_iter().for_each(|group| charge(group, dem));
             for group in GROUPS {
@@ -329,8 +339,7 @@ impl Model {
     fn forget_blank(&mut self) {
         let tops: BTreeSet<_> = self.pods.values().map(|p| p.top).collect();
         for (uid, w) in &mut self.works {
-            let open = !(w.open.is_empty() && w.resizes.is_empty() && w.kept.is_empty());
-            if w.observed.is_none() && !open && !tops.contains(uid) {
+            if w.is_blank() && !tops.contains(uid) {
                 *w = Work { gone: w.gone, ..Work::default() };
             }
         }
