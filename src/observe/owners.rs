@@ -230,7 +230,8 @@ impl Owners {
     }
 }
 
-/// The owner, unless it is the node that runs a mirrored pod: a node is no workload.
+/// The owner, unless it is no workload: the node that runs a mirrored pod, or a CronJob, whose Jobs are workloads of
+/// their own.
 fn workload(declared: &Declared) -> Option<&Arc<Reference>> {
-    declared.owner.as_ref().filter(|o| &*o.kind != "Node")
+    declared.owner.as_ref().filter(|o| !matches!(&*o.kind, "Node" | "CronJob"))
 }

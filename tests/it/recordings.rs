@@ -4,11 +4,15 @@
 use bizrq::{
     domain::{
         event::{Data, Event},
+        names::Uid,
         quantity::Milli,
         resources::{Models, Resources, usage_keys},
         time::Timestamp,
     },
-    observe::recording::{Recorder, Recording},
+    observe::{
+        owners::{Declared, Object, Owners, Reference, Timeline, Version},
+        recording::{Recorder, Recording},
+    },
 };
 use flate2::read::GzDecoder;
 use proptest::prelude::*;
@@ -207,4 +211,33 @@ proptest! {
         let events = recorder.finish().into_events();
         prop_assert!(events.is_sorted_by_key(|e| e.time));
     }
+}
+
+#[test]
+fn a_job_of_a_cron_job_is_a_workload_of_its_own_as_in_its_review() {
+    let owner = |kind: &str, name: &str| {
+        let (kind, name, uid) = (kind.into(), name.into(), name.into());
+        Some(Arc::new(Reference { api_version: "batch/v1".into(), kind, name, uid }))
+    };
+    let version = |group: Option<&str>, owner| {
+        let declared = Declared { group: group.map(Into::into), owner, ..Declared::default() };
+        Version { version: 1, time: Timestamp::MIN, declared: Arc::new(declared) }
+    };
+    let mut owners = Owners::default();
+    for (kind, name, version) in [
+        ("CronJob", "nightly", version(Some("of-the-cron-job"), None)),
+        ("Job", "nightly-1", version(Some("of-the-job"), owner("CronJob", "nightly"))),
+    ] {
+        let (kind, namespace, name) = (kind.into(), "n".into(), Arc::from(name));
+        let uid = Uid::of(&name);
+        owners.see(
+            uid,
+            || Object { kind, namespace, name, timeline: Timeline::default() },
+            version,
+        );
+    }
+    let mut pod = Timeline::default();
+    pod.see(version(None, owner("Job", "nightly-1")));
+    let assigned = owners.assignment(&pod, "n", 1);
+    assert_eq!((&*assigned.owner.unwrap().kind, &*assigned.group), ("Job", "of-the-job"));
 }
