@@ -93,8 +93,8 @@ impl Log {
         mut each: impl FnMut(&Record<'_>) -> Result<(), Halt>,
     ) -> Result<(), Error> {
         if self.first != 1 {
-            let why = "it continues another log; import both into one to replay them";
-            return Err(Error::log(&self.place, why));
+            let (location, base) = (self.place.clone(), self.first.saturating_sub(1));
+            return Err(Error::log(&self.place, OpenError::Continues { location, base }));
         }
         let mut hasher = LeafHasher::default();
         let done = self.each(label, limit, |batch| {

@@ -102,10 +102,13 @@ fn tells_of_a_change(error: &OpenError) -> bool {
         OpenError::Roots { .. }
         | OpenError::RootDiffers { .. }
         | OpenError::Truncated { .. }
+        | OpenError::NotContinued { .. }
         | OpenError::NoBase { .. } => true,
         OpenError::Io { .. }
         | OpenError::Locked { .. }
         | OpenError::Sealed { .. }
+        | OpenError::Opening(_)
+        | OpenError::Continues { .. }
         | OpenError::Stream(_)
         | OpenError::Unsupported { .. } => false,
     }
@@ -116,7 +119,8 @@ fn changes(log: &Log, error: &OpenError) -> Result<Vec<Finding>, Error> {
     if let OpenError::Read(ReadError::Stream(stream)) = error {
         return Ok(vec![of_a_stream(stream)]);
     }
-    let mut findings = examine::examine(log)?;
+    // Of several logs the error names the one; it can be examined by itself.
+    let mut findings = if log.dir.is_dir() { examine::examine(log)? } else { Vec::new() };
     if findings.is_empty() {
         findings.push(Finding::of(What::Unexplained, 0, 0, error.to_string()));
     }

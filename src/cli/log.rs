@@ -11,14 +11,6 @@ mod tail;
 mod upgrade;
 
 use super::{Answer, Error, out::Out};
-use crate::{
-    domain::{
-        event::{Data, Event, EventId},
-        ident,
-        time::Timestamp,
-    },
-    event_log::NewEvent,
-};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -75,22 +67,4 @@ fn facts(out: &mut Out, facts: &[(impl AsRef<str>, String)]) -> Result<(), Error
         out.line(format_args!("{label:width$}  {says}"))?;
     }
     Ok(())
-}
-
-/// What an operator says of the log itself, as a record; named by its content.
-fn record(data: Data<'_>, operator: &str, now: Timestamp) -> Result<NewEvent, Error> {
-    let failed = |e: &dyn ToString| Error::input("log record", e.to_string());
-    let kind = data.kind().ok_or_else(|| failed(&"of no known type"))?;
-    let json = serde_json::to_vec(&data).map_err(|e| failed(&e))?;
-    let source = format!("/operators/{operator}");
-    let id: EventId = ident::note(kind, &source, "log", now, &json);
-    let event = Event {
-        id,
-        source: source.as_str().into(),
-        subject: "log".into(),
-        time: now,
-        recorded_at: now,
-        data,
-    };
-    NewEvent::new(&event).map_err(|e| failed(&e))
 }

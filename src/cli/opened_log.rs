@@ -10,7 +10,7 @@ use crate::{
     event_log::{
         AnyLog, Appended, EventLog, Facts, Head, NewEvent, OpenError,
         bulk::{self, Batch, Source},
-        codec::{Decoded, Decoder, Scanned},
+        codec::{Decoded, Decoder, EncodeError, Scanned},
         survey::Survey,
     },
     projection::fold::Read,
@@ -81,11 +81,14 @@ impl OpenedLog {
         Self::open(place)
     }
 
-    /// Ends a log, which `next` will continue; gives it, and its tree.
-    pub(super) fn seal(place: &str, next: &str) -> Result<(Self, Frontier), Error> {
-        let sealed = Self::runtime(place)?.block_on(AnyLog::seal(place, next));
-        let tree = sealed.map_err(|e| Error::log(place, e))?;
-        Ok((Self::open_read(place)?, tree))
+    /// Ends a log and begins the next; gives the tree between them.
+    pub(super) fn roll(
+        place: &str,
+        next: &str,
+        opening: impl FnOnce(&Frontier, &str) -> Result<NewEvent, EncodeError>,
+    ) -> Result<Frontier, Error> {
+        let rolled = Self::runtime(place)?.block_on(AnyLog::roll(place, next, opening));
+        rolled.map_err(|e| Error::log(place, e))
     }
 
     /// Appends records of another log from position `first` on, and nowhere else.
@@ -185,7 +188,8 @@ impl OpenedLog {
     ) -> Result<Survey, Error> {
         let bar = Progress::items(label, None);
         let mut survey = Survey::default();
-        self.proved(|batch| {
+        let source = Source::log(&self.place, Position::MAX).map_err(|e| self.failed(e))?;
+        self.read_all(source, |batch| {
             for (position, scanned) in batch.iter() {
                 let scanned =
                     scanned.map_err(|e| self.failed(format!("position {position}: {e}")))?;
@@ -210,8 +214,16 @@ impl OpenedLog {
 
     /// Hands the log over in batches. A folder's records are compared with their leaves and the tree with its recorded
     /// roots; a stream has neither.
-    fn proved(&self, mut each: impl FnMut(&Batch) -> Result<(), Error>) -> Result<(), Error> {
-        let source = Source::log(&self.place, Position::MAX).map_err(|e| self.failed(e))?;
+    fn proved(&self, each: impl FnMut(&Batch) -> Result<(), Error>) -> Result<(), Error> {
+        let source = Source::history(&self.place, Position::MAX).map_err(|e| self.failed(e))?;
+        self.read_all(source, each)
+    }
+
+    fn read_all(
+        &self,
+        source: Source<'_>,
+        mut each: impl FnMut(&Batch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let read = bulk::read(source, |batch| each(batch).map_err(Ended::Told));
         read.map(drop).map_err(|ended| match ended {
             Ended::Read(error) => self.failed(error),

@@ -4,6 +4,7 @@
 use super::jetstream::{self, JetStreamLog, JetStreamReader};
 use super::{
     AppendError, Appended, EventLog, Head, NewEvent, OpenError, ReadError, Reader, Records,
+    codec::EncodeError,
     file::{FileLog, FileReader, Options, Torn, rollover, segments},
     memory::{MemoryLog, MemoryReader},
 };
@@ -40,6 +41,7 @@ impl AnyLog {
     /// # Errors
     /// [`OpenError`]: another writer, no log, damaged, unsafe, out of reach.
     pub async fn open(location: &str) -> Result<Self, OpenError> {
+        let location = last(location);
         #[cfg(feature = "jetstream")]
         if is_address(location) {
             let options = jetstream::Options::from_environment(location)?;
@@ -53,6 +55,7 @@ impl AnyLog {
     /// # Errors
     /// [`OpenError`]: no log, out of reach.
     pub async fn open_read(location: &str) -> Result<Self, OpenError> {
+        let location = last(location);
         #[cfg(feature = "jetstream")]
         if is_address(location) {
             let options = jetstream::Options::from_environment(location)?;
@@ -85,7 +88,7 @@ impl AnyLog {
         #[cfg(feature = "jetstream")]
         if is_address(location) {
             let options = jetstream::Options::from_environment(location)?;
-            return Ok(JetStreamLog::begin(options, base, opening).await?);
+            return Ok(JetStreamLog::begin(options, opening.clone()).await?);
         }
         let dir = folder(location)?;
         match segments::list(dir).is_ok_and(|firsts| !firsts.is_empty()) {
@@ -94,18 +97,33 @@ impl AnyLog {
         }
     }
 
-    /// Ends the log at `location`, which `next` will continue; gives its tree. One that was ended for the sake of
-    /// `next` before stays as it is.
+    /// Ends the log at `location` for ever and begins `next` (a folder; of a stream the next one's name), whose first
+    /// record `opening` makes of the tree and the name of the log that ended. Interrupted and done again, it is
+    /// finished.
     ///
     /// # Errors
     /// [`OpenError`]: it is continued elsewhere, is being written, or `next` is something already.
-    pub async fn seal(location: &str, next: &str) -> Result<Frontier, OpenError> {
+    pub async fn roll(
+        location: &str,
+        next: &str,
+        opening: impl FnOnce(&Frontier, &str) -> Result<NewEvent, EncodeError>,
+    ) -> Result<Frontier, OpenError> {
         #[cfg(feature = "jetstream")]
-        if is_address(location) && is_address(next) {
-            let of = jetstream::Options::from_environment;
-            return JetStreamLog::seal(of(location)?, of(next)?).await;
+        if is_address(location) {
+            let options = jetstream::Options::from_environment(location)?;
+            let next = match is_address(next) {
+                true => jetstream::Options::from_environment(next)?.stream,
+                false => next.to_owned(),
+            };
+            return Ok(JetStreamLog::roll(options, &next, opening).await?.tree);
         }
-        rollover::seal(folder(location)?, folder(next)?).await
+        let (dir, next) = (folder(location)?, folder(next)?);
+        let tree = rollover::seal(dir, next).await?;
+        if segments::list(next)?.is_empty() {
+            rollover::begin(next, &tree, &opening(&tree, location)?)?;
+        }
+        rollover::continues(next, &tree)?;
+        Ok(tree)
     }
 
     /// First and last position: the first record's need not be 1, and the last is one less in an empty log.
@@ -149,7 +167,7 @@ impl AnyLog {
         match self {
             Self::File(log) => log.storage(),
             #[cfg(feature = "jetstream")]
-            Self::JetStream(log) => log.storage().await,
+            Self::JetStream(log) => Ok(log.storage().await.map_err(ReadError::from)?),
             Self::Memory(_) => Ok(Facts::from([("provider", "memory".to_owned())])),
         }
     }
@@ -175,6 +193,29 @@ pub type Facts = BTreeMap<&'static str, String>;
 #[must_use]
 pub fn is_address(location: &str) -> bool {
     location.contains("://")
+}
+
+/// The logs that `location` names, the earliest first: folders with commas between, at last perhaps an address, which
+/// may have commas of its own. What is a folder as it stands is one log.
+#[must_use]
+pub fn places(location: &str) -> Vec<&str> {
+    if Path::new(location).exists() {
+        return vec![location];
+    }
+    let scheme = location.find("://").unwrap_or(location.len());
+    let address = location.get(..scheme).and_then(|before| before.rfind(','));
+    let (folders, address) = match (scheme < location.len(), address) {
+        (true, None) => return vec![location],
+        (true, Some(comma)) => location.split_at(comma),
+        (false, _) => (location, ""),
+    };
+    let address = address.strip_prefix(',');
+    folders.split(',').chain(address).filter(|place| !place.is_empty()).collect()
+}
+
+/// The one that takes records.
+fn last(location: &str) -> &str {
+    places(location).last().copied().unwrap_or(location)
 }
 
 /// The folder that `location` names.
@@ -266,5 +307,30 @@ impl Reader for AnyReader {
             Self::JetStream(reader) => reader.tail().await,
             Self::Memory(reader) => reader.tail().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_names_folders_and_at_last_an_address() {
+        let cases: [(&str, &[&str]); 6] = [
+            ("log", &["log"]),
+            ("old,log", &["old", "log"]),
+            ("nats://a:1,b:2", &["nats://a:1,b:2"]),
+            ("old,nats://a:1,b:2", &["old", "nats://a:1,b:2"]),
+            ("x,y,tls://a", &["x", "y", "tls://a"]),
+            ("", &[]),
+        ];
+        for (location, expected) in cases {
+            assert_eq!(places(location), expected, "{location}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let odd = dir.path().join("a,b");
+        std::fs::create_dir(&odd).unwrap();
+        let odd = odd.to_str().unwrap();
+        assert_eq!(places(odd), [odd]);
     }
 }

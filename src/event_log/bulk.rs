@@ -54,6 +54,13 @@ pub enum Source<'a> {
         /// Nothing behind this position is read.
         limit: Position,
     },
+    /// Logs, each of which continues the one before.
+    Logs {
+        /// The earliest first.
+        parts: Vec<Source<'a>>,
+        /// Whether the first must begin at position 1: what is summed up must have a beginning.
+        whole: bool,
+    },
     /// Lines from anywhere else; see [`crate::input`].
     Lines {
         /// What to call it in errors.
@@ -64,11 +71,39 @@ pub enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The log at `location`, a folder or an address.
+    /// The log at `location`: a folder, an address, or several, each of which continues the one before.
     ///
     /// # Errors
-    /// [`OpenError`] when the address is none.
+    /// [`OpenError`] when an address is none.
     pub fn log(location: &'a str, limit: Position) -> Result<Self, OpenError> {
+        let parts: Result<_, _> =
+            any::places(location).into_iter().map(|place| Self::part(place, limit)).collect();
+        Ok(Self::Logs { parts: parts?, whole: false })
+    }
+
+    /// As [`Self::log`], from position 1 on: a history that can be summed up.
+    ///
+    /// # Errors
+    /// [`OpenError`] when an address is none.
+    pub fn history(location: &'a str, limit: Position) -> Result<Self, OpenError> {
+        match Self::log(location, limit)? {
+            Self::Logs { parts, .. } => Ok(Self::Logs { parts, whole: true }),
+            other => Ok(other),
+        }
+    }
+
+    /// Nothing behind this position is read.
+    fn limit(&self) -> Position {
+        match self {
+            Self::Log { limit, .. } => *limit,
+            #[cfg(feature = "jetstream")]
+            Self::Stream { limit, .. } => *limit,
+            Self::Logs { parts, .. } => parts.iter().map(Self::limit).max().unwrap_or(0),
+            Self::Lines { .. } => Position::MAX,
+        }
+    }
+
+    fn part(location: &'a str, limit: Position) -> Result<Self, OpenError> {
         #[cfg(feature = "jetstream")]
         if any::is_address(location) {
             return Self::stream(location, limit);
@@ -82,6 +117,7 @@ impl<'a> Source<'a> {
 /// # Errors
 /// [`OpenError`] when there is no log.
 pub fn first(location: &str) -> Result<Position, OpenError> {
+    let location = any::places(location).first().copied().unwrap_or(location);
     #[cfg(feature = "jetstream")]
     if any::is_address(location) {
         return stream::first(super::jetstream::Options::from_environment(location)?);
@@ -120,14 +156,7 @@ pub fn read<E: From<OpenError>>(
     let (filled, batches) = mpsc::sync_channel(QUEUE);
     let (empty, spares) = mpsc::channel();
     std::thread::scope(|scope| {
-        let producer = scope.spawn(move || match source {
-            Source::Log { dir, limit } => read_log(dir, limit, &filled, &spares),
-            #[cfg(feature = "jetstream")]
-            Source::Stream { options, limit } => {
-                stream::read_stream(*options, limit, &filled, &spares)
-            }
-            Source::Lines { name, input } => read_lines(name, input, &filled, &spares),
-        });
+        let producer = scope.spawn(move || produce(source, None, &filled, &spares));
         // Owned here: when `each` fails it is dropped, and the producer stops at its next batch.
         let batches: Receiver<Batch> = batches;
         for batch in batches {
@@ -139,6 +168,50 @@ pub fn read<E: From<OpenError>>(
     })
 }
 
+/// Reads a source; of a log `before` is the tree that it must continue.
+fn produce(
+    source: Source<'_>,
+    before: Option<&Frontier>,
+    filled: &SyncSender<Batch>,
+    spares: &Receiver<Batch>,
+) -> Result<Summary, OpenError> {
+    match source {
+        Source::Log { dir, limit } => read_log(dir, limit, before, filled, spares),
+        #[cfg(feature = "jetstream")]
+        Source::Stream { options, limit } => {
+            stream::read_stream(*options, limit, before, filled, spares)
+        }
+        Source::Lines { name, input } => read_lines(name, input, filled, spares),
+        Source::Logs { parts, whole } => {
+            let mut all = Summary { tree: whole.then(Frontier::default), ..Summary::default() };
+            for part in parts {
+                if all.tree.as_ref().is_some_and(|tree| tree.position() >= part.limit()) {
+                    break;
+                }
+                let read = produce(part, all.tree.as_ref(), filled, spares)?;
+                all.lines = all.lines.saturating_add(read.lines);
+                all.bytes = all.bytes.saturating_add(read.bytes);
+                (all.tree, all.torn_bytes) = (read.tree, read.torn_bytes);
+                if all.tree.is_none() {
+                    // Whoever reads had enough.
+                    break;
+                }
+            }
+            Ok(all)
+        }
+    }
+}
+
+/// A log continues the one before it, or begins a history.
+fn continues(base: &Frontier, before: Option<&Frontier>, place: &str) -> Result<(), OpenError> {
+    let Some(before) = before.filter(|before| *before != base) else { return Ok(()) };
+    let (location, base, reached) = (place.to_owned(), base.position(), before.position());
+    match reached {
+        0 => Err(OpenError::Continues { location, base }),
+        _ => Err(OpenError::NotContinued { location, base, reached }),
+    }
+}
+
 fn panicked() -> OpenError {
     let source = std::io::Error::other("the reading thread panicked");
     OpenError::Io { path: PathBuf::new(), source }
@@ -148,11 +221,13 @@ fn panicked() -> OpenError {
 fn read_log(
     dir: &Path,
     limit: Position,
+    before: Option<&Frontier>,
     filled: &SyncSender<Batch>,
     spares: &Receiver<Batch>,
 ) -> Result<Summary, OpenError> {
     let roots = Roots::read(dir)?;
     let base = base(dir)?;
+    continues(&base.tree, before, &dir.display().to_string())?;
     let mut reader = SegmentReader::open(dir, base.position().saturating_add(1))?;
     let mut proof = Proof { dir, roots: roots.entries(), chain: Chain::resume(base.tree) };
     let (mut summary, mut decoder) = (Summary::default(), Decoder::default());

@@ -1,6 +1,9 @@
 //! What can go wrong with a log: opening it, appending to it, reading it. Every error names the place and the remedy.
 
-use super::{chain, codec::DecodeError};
+use super::{
+    chain,
+    codec::{DecodeError, EncodeError},
+};
 use crate::domain::{event::Position, merkle::Hash};
 use std::{io, path::PathBuf};
 
@@ -197,6 +200,31 @@ pub enum OpenError {
         path: PathBuf,
         /// First position.
         first: Position,
+    },
+    /// Its first record cannot be written.
+    #[error(transparent)]
+    Opening(#[from] EncodeError),
+    /// What it says cannot be summed up without what came before.
+    #[error(
+        "{location} continues a log that ends at position {base}: name that log, or its archive, before it, with a comma between: --log EARLIER,{location}"
+    )]
+    Continues {
+        /// The log.
+        location: String,
+        /// The last position of the one before.
+        base: Position,
+    },
+    /// Not what was named before it.
+    #[error(
+        "{location} continues a log that ends at position {base}, and the one named before it ends at {reached} or is another; name the logs of one history, the earliest first"
+    )]
+    NotContinued {
+        /// The log.
+        location: String,
+        /// The last position of the one before.
+        base: Position,
+        /// The last position of what was named.
+        reached: Position,
     },
     /// It was rolled over.
     #[error("{} was rolled over at position {position} and takes no more records; append to {next}", path.display())]

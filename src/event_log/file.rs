@@ -30,7 +30,7 @@ pub use recover::Torn;
 pub(super) use recover::base;
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Read, Write},
+    io::{Read, Write},
     path::{Path, PathBuf},
     thread::JoinHandle,
 };
@@ -145,7 +145,8 @@ impl FileLog {
         let io = |source| OpenError::Io { path: self.dir.clone(), source };
         let segments = segments::list(&self.dir)?;
         let sizes = segments.iter().map(|first| self.dir.join(segments::name(*first)).metadata());
-        let sizes: Vec<u64> = sizes.map(|m| Ok(m?.len())).collect::<io::Result<_>>().map_err(io)?;
+        let sizes: Vec<u64> =
+            sizes.map(|m| m.map(|m| m.len())).collect::<Result<_, _>>().map_err(io)?;
         let bytes = sizes.into_iter().fold(0, u64::saturating_add);
         let mut facts = Facts::from([
             ("provider", "file".to_owned()),

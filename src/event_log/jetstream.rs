@@ -18,22 +18,29 @@ mod state;
 mod stream;
 
 use super::{
-    AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader as _, chain::Chain,
+    AppendError, Appended, EventLog, Facts, Head, NewEvent, ReadError, Reader as _, chain::Chain,
+    codec::EncodeError,
 };
 use crate::domain::{event::Position, merkle::Frontier};
 use append::{Appender, Guard};
 pub use connect::{Credentials, Options, Secret, Tls};
 pub use reader::JetStreamReader;
-use state::Shared;
-use std::{fmt, sync::Arc};
+pub use rollover::Rolled;
+use rollover::Streams;
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
 pub use stream::Difference;
 
 /// A log on a NATS server. Clones are the same log, by the same connection.
 #[derive(Clone)]
 pub struct JetStreamLog {
-    shared: Arc<Shared>,
+    /// As it was configured.
+    name: Arc<str>,
+    streams: Arc<Streams>,
     /// `None` for one that was opened for reading.
-    appender: Option<Arc<Appender>>,
+    appender: Option<Arc<RwLock<Arc<Appender>>>>,
 }
 
 /// Why a log on NATS cannot be opened.
@@ -157,11 +164,10 @@ impl JetStreamLog {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(options: Options) -> Result<Self, OpenError> {
-        let shared = Arc::new(Shared::connect(options).await?);
-        stream::create_or_check(&shared).await?;
-        shared.base().await?;
-        let appender = Some(Arc::new(Appender::new(Arc::clone(&shared))));
-        Ok(Self { shared, appender })
+        let name = options.stream.as_str().into();
+        let streams = Arc::new(Streams::open(options, true).await?);
+        let appender = Appender::new(streams.current());
+        Ok(Self { name, streams, appender: Some(Arc::new(RwLock::new(Arc::new(appender)))) })
     }
 
     /// Opens the log for reading; nothing is made or changed.
@@ -169,36 +175,131 @@ impl JetStreamLog {
     /// # Errors
     /// [`OpenError`].
     pub async fn open_read(options: Options) -> Result<Self, OpenError> {
-        let shared = Arc::new(Shared::connect(options).await?);
-        stream::check(&shared, stream::Use::Read).await?;
-        shared.base().await?;
-        Ok(Self { shared, appender: None })
+        let name = options.stream.as_str().into();
+        let streams = Arc::new(Streams::open(options, false).await?);
+        Ok(Self { name, streams, appender: None })
     }
 
     /// The connection, for requests between replicas.
     #[must_use]
     pub fn client(&self) -> async_nats::Client {
-        self.shared.client.clone()
+        self.streams.current().client.clone()
     }
 
-    /// The name of its stream.
+    /// The name that its stream was configured with: the same for all replicas, also after a roll-over.
     #[must_use]
     pub fn stream(&self) -> &str {
-        &self.shared.options.stream
+        &self.name
     }
 
     /// Bytes that an event's attributes and data may have together: what the server takes, less what we add.
     #[must_use]
     pub fn max_event_bytes(&self) -> usize {
-        append::max_event_bytes(&self.shared)
+        append::max_event_bytes(&self.streams.current())
     }
 
-    /// The tree before the stream's first record: not empty for one that continues another log.
+    /// The tree before the first record that the server has: not empty where that continues another log.
     ///
     /// # Errors
     /// [`StreamError`].
     pub async fn beginning(&self) -> Result<Frontier, StreamError> {
-        self.shared.beginning().await
+        self.streams.beginning().await
+    }
+}
+
+impl JetStreamLog {
+    /// How the server keeps it, for people.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub async fn storage(&self) -> Result<Facts, StreamError> {
+        let stream = self.streams.look().await?;
+        let info = stream.info().await?;
+        let limit = |n: i64| if n > 0 { n.to_string() } else { "none".to_owned() };
+        let server = stream.client.server_info().version;
+        let mut facts = Facts::from([
+            ("provider", "jetstream".to_owned()),
+            ("stream", info.config.name.clone()),
+            ("serverVersion", server),
+            ("bytesOnDisk", info.state.bytes.to_string()),
+            ("limitOfBytes", limit(info.config.max_bytes)),
+            ("limitOfRecords", limit(info.config.max_messages)),
+            ("replicas", info.config.num_replicas.to_string()),
+            ("consumers", info.state.consumer_count.to_string()),
+        ]);
+        facts.insert("settings", stream::judged(&stream).await?);
+        if let Some(cluster) = info.cluster {
+            facts.insert("leader", cluster.leader.unwrap_or_else(|| "none".to_owned()));
+            let behind = cluster.replicas.iter().filter(|replica| !replica.current).count();
+            facts.insert("replicasBehind", behind.to_string());
+        }
+        if let Some(before) = self.streams.before().await? {
+            facts.insert("previousStream", before);
+        }
+        Ok(facts)
+    }
+
+    /// Appends records of another log from position `first` on, or nothing.
+    ///
+    /// # Errors
+    /// [`AppendError`].
+    pub async fn append_at(
+        &self,
+        first: Position,
+        records: &[NewEvent],
+    ) -> Result<(), AppendError> {
+        self.place(Guard::Copy(first), records).await.map(drop)
+    }
+
+    /// Begins the stream with `opening`, which continues another log; a stream that has records is left alone.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn begin(options: Options, opening: NewEvent) -> Result<(), OpenError> {
+        let stream = Streams::open(options, true).await?.current();
+        if stream.end().await? == 0 {
+            let failed = |e: AppendError| stream.away_because(&e.to_string());
+            Appender::new(Arc::clone(&stream)).append_first(opening).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the log's stream for ever and begins the next one, named `next`, with the record that `opening` makes of
+    /// the tree and the name of the stream that ended. Interrupted and done again, it is finished. Takes an operator's
+    /// credentials.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn roll(
+        options: Options,
+        next: &str,
+        opening: impl FnOnce(&Frontier, &str) -> Result<NewEvent, EncodeError>,
+    ) -> Result<Rolled, OpenError> {
+        rollover::roll(options, next, opening).await
+    }
+
+    /// Appends; where the stream was ended, to the one that goes on.
+    async fn place(&self, guard: Guard, events: &[NewEvent]) -> Result<Appended, AppendError> {
+        let current = self.appender.as_ref().ok_or(AppendError::ReadOnly)?;
+        let appender = Arc::clone(&current.read().unwrap_or_else(PoisonError::into_inner));
+        let refused = match appender.append(guard, events).await {
+            Err(refused @ AppendError::Refused { .. }) => refused,
+            other => return other,
+        };
+        let away = |error: StreamError| AppendError::Away { why: error.to_string() };
+        let next = self.streams.follow(appender.stream()).await.map_err(away)?;
+        if Arc::ptr_eq(&next, appender.stream()) {
+            return Err(refused);
+        }
+        let appender = {
+            let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
+            // Of several that were turned away one has made it.
+            if !Arc::ptr_eq(current.stream(), &next) {
+                *current = Arc::new(Appender::new(next));
+            }
+            Arc::clone(&current)
+        };
+        appender.append(guard, events).await
     }
 }
 
@@ -206,7 +307,7 @@ impl EventLog for JetStreamLog {
     type Reader = JetStreamReader;
 
     async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
-        self.appender.as_ref().ok_or(AppendError::ReadOnly)?.append(Guard::Free, &events).await
+        self.place(Guard::Free, &events).await
     }
 
     async fn decide(
@@ -217,12 +318,17 @@ impl EventLog for JetStreamLog {
         if !decision.is_decision() {
             return Err(AppendError::NotADecision { id: decision.id().to_owned() });
         }
-        let appender = self.appender.as_ref().ok_or(AppendError::ReadOnly)?;
-        appender.append(Guard::LastDecision(expected), &[decision]).await
+        self.place(Guard::LastDecision(expected), &[decision]).await
     }
 
     async fn head(&self) -> Result<Head, ReadError> {
-        Ok(self.shared.head().await?)
+        let stream = self.streams.look().await?;
+        let head = stream.head().await;
+        if !stream.is_sealed() {
+            return Ok(head?);
+        }
+        // It was ended since it was last looked at.
+        Ok(self.streams.look().await?.head().await?)
     }
 
     /// Reads every record: a stream keeps no tree.
@@ -238,12 +344,14 @@ impl EventLog for JetStreamLog {
     }
 
     fn read(&self, from: Position) -> Result<JetStreamReader, ReadError> {
-        Ok(JetStreamReader::new(Arc::clone(&self.shared), from))
+        Ok(JetStreamReader::new(Arc::clone(&self.streams), from))
     }
 }
 
 impl fmt::Debug for JetStreamLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JetStreamLog").field("log", &self.shared.name).finish_non_exhaustive()
+        f.debug_struct("JetStreamLog")
+            .field("log", &self.streams.current().name)
+            .finish_non_exhaustive()
     }
 }

@@ -10,10 +10,12 @@ pub(crate) mod cluster;
 pub(crate) mod proxy;
 pub(crate) mod server;
 
+mod archives;
 mod commands;
 mod credentials;
 mod faults;
 mod harness;
 mod log;
 mod permissions;
+mod rollover;
 mod unsafe_streams;

@@ -138,7 +138,8 @@ impl Report {
             Quarantined { position, reason }
         });
         let stopped = history.stop.as_ref().map(ToString::to_string);
-        let continued = "the log continues another; fold them together".to_owned();
+        let continued =
+            "the log continues another; name both, the earlier first, to fold them".to_owned();
         Ok(Self {
             ok: findings.is_empty(),
             log: log.place.clone(),

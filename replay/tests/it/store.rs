@@ -4,8 +4,8 @@ use crate::logs::{TestLog, history};
 use bizrq::{
     domain::{event::Position, ledger::Ledger, merkle::LeafHasher},
     event_log::{
+        OpenError,
         bulk::{self, Source},
-        file::OpenError,
     },
     projection::{Batch, SledStore, Store, checkpoint::Checkpoint, fold::Read},
 };

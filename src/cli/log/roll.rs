@@ -22,14 +22,15 @@ use serde::Serialize;
 #[command(after_help = "\
 Examples:
   bizrq log roll --log ./log --to ./log-2027
-  bizrq log roll --log ./log --to ./log-2027 --as alice -o json
+  bizrq log roll --log nats://localhost:4222 --to BIZRQ-2027 --as alice
 
-The old log takes no more records and can be archived. Interrupted and started again, the command finishes.")]
+The old log takes no more records and can be archived. Of a log on NATS, whoever reads and writes it goes on with the
+next stream by itself; this takes an operator's credentials. Interrupted and started again, the command finishes.")]
 pub(super) struct Args {
     /// The log to end
     #[arg(long, value_name = "LOG")]
     log: String,
-    /// The log that goes on: a new folder
+    /// The log that goes on: a new folder, or the name of the next stream
     #[arg(long, value_name = "NEXT")]
     to: String,
     /// Who does it: the source becomes /operators/NAME
@@ -49,42 +50,37 @@ struct Report {
 }
 
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
-    let (log, tree) = OpenedLog::seal(&args.log, &args.to)?;
-    let opening = opening(&tree, log.address(), &args.operator)?;
-    let next = OpenedLog::open_continued(&args.to, &tree, &opening)?;
-    let begun = next.survey("reading", |_, _, _| Ok(()))?;
-    if begun.base != tree {
-        let why = format!("it is no continuation of {}; give a new place", log.address());
-        return Err(Error::log(next.address(), why));
-    }
-    next.close()?;
+    let now = clock::now();
+    let opening = |tree: &Frontier, previous: &str| {
+        let opened = LogOpened {
+            base: tree.position(),
+            root: tree.root().to_string().into(),
+            frontier: tree.hashes().iter().map(|hash| hash.to_string().into()).collect(),
+            previous: previous.into(),
+        };
+        NewEvent::of_the_log(Data::LogOpened(opened), &args.operator, now)
+    };
+    let tree = OpenedLog::roll(&args.log, &args.to, opening)?;
     let report = Report {
-        sealed: log.address().to_owned(),
+        sealed: args.log.clone(),
         base: tree.position(),
         root: tree.root(),
         next: args.to.clone(),
     };
-    match args.output {
-        Format::Json => out.json(&report)?,
-        Format::Table => facts(
-            out,
-            &[
-                ("sealed", format!("{} at position {}", report.sealed, report.base)),
-                ("root", report.root.to_string()),
-                ("goes on in", report.next.clone()),
-            ],
-        )?,
-    }
+    report.print(args.output, out)?;
     Ok(Answer::Yes)
 }
 
-/// The first record of the next log.
-fn opening(tree: &Frontier, previous: &str, operator: &str) -> Result<NewEvent, Error> {
-    let opened = LogOpened {
-        base: tree.position(),
-        root: tree.root().to_string().into(),
-        frontier: tree.hashes().iter().map(|hash| hash.to_string().into()).collect(),
-        previous: previous.into(),
-    };
-    super::record(Data::LogOpened(opened), operator, clock::now())
+impl Report {
+    fn print(&self, format: Format, out: &mut Out) -> Result<(), Error> {
+        if format == Format::Json {
+            return out.json(self);
+        }
+        let lines = [
+            ("sealed", format!("{} at position {}", self.sealed, self.base)),
+            ("root", self.root.to_string()),
+            ("goes on in", self.next.clone()),
+        ];
+        facts(out, &lines)
+    }
 }

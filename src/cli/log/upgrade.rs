@@ -8,6 +8,7 @@ use crate::{
     cli::{Answer, Error, opened_log::OpenedLog, operator, out::Out},
     clock,
     domain::event::{Data, LOG_VERSION, LogVersionRaised},
+    event_log::NewEvent,
 };
 use serde::Serialize;
 
@@ -66,7 +67,8 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     };
     if to > survey.version {
         let raised = Data::LogVersionRaised(LogVersionRaised { version: to });
-        let event = super::record(raised, &args.operator, clock::now())?;
+        let event = NewEvent::of_the_log(raised, &args.operator, clock::now())
+            .map_err(|e| Error::log(log.address(), e))?;
         report.position = log.append(vec![event])?.last;
     }
     log.close()?;

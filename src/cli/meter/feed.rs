@@ -89,7 +89,7 @@ impl Feeder<'_> {
             None => args.position.unwrap_or(Position::MAX),
         };
         let bar = Progress::bytes("reading", input::size(Path::new(place)));
-        let source = Source::log(place, limit).map_err(failed)?;
+        let source = Source::history(place, limit).map_err(failed)?;
         let summary = self.events(Path::new(place), source, &bar).map_err(|ended| match ended {
             Ended::Open(error) => failed(error),
             Ended::Stop(stop) => Error::log(place, stop),

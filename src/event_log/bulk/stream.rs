@@ -5,7 +5,7 @@
 
 use super::{Batch, Source, Summary};
 use crate::{
-    domain::event::Position,
+    domain::{event::Position, merkle::Frontier},
     event_log::{
         EventLog, OpenError, ReadError, Reader,
         chain::Chain,
@@ -25,6 +25,7 @@ use tokio::runtime::Builder;
 pub(super) fn read_stream(
     options: Options,
     limit: Position,
+    before: Option<&Frontier>,
     filled: &SyncSender<Batch>,
     spares: &Receiver<Batch>,
 ) -> Result<Summary, OpenError> {
@@ -32,6 +33,7 @@ pub(super) fn read_stream(
     run(&location, async {
         let log = JetStreamLog::open_read(options).await?;
         let mut chain = Chain::resume(log.beginning().await.map_err(ReadError::from)?);
+        super::continues(chain.tree(), before, &location)?;
         let mut reader = log.read(chain.tree().position().saturating_add(1))?;
         let (mut summary, mut decoder) = (Summary::default(), Decoder::default());
         let end = log.head().await?.position.min(limit);

@@ -2,9 +2,10 @@
 
 use super::{MAX_LINE_BYTES, Scanned};
 use crate::domain::{
-    event::{Event, EventId, Kind, Position},
+    event::{Data, Event, EventId, Kind, Position},
     ident,
     merkle::{Hash, LeafHasher, LeafInput},
+    time::Timestamp,
 };
 use serde::de::IgnoredAny;
 use std::fmt::Write as _;
@@ -86,6 +87,20 @@ impl NewEvent {
         parts.end(format_args!("{}", event.time));
         parts.end(format_args!("{}", event.recorded_at));
         parts.finish(data, kind.is_decision())
+    }
+
+    /// What an operator says of the log itself, named by its content.
+    ///
+    /// # Errors
+    /// [`EncodeError`].
+    pub fn of_the_log(data: Data<'_>, operator: &str, now: Timestamp) -> Result<Self, EncodeError> {
+        let source = format!("/operators/{operator}");
+        let (source, subject) = (source.as_str().into(), "log".into());
+        let id = EventId::default();
+        let event = Event { id, source, subject, time: now, recorded_at: now, data };
+        let (kind, data) = json(&event)?;
+        let id = ident::note(kind, &event.source, &event.subject, now, data.as_bytes());
+        Self::written(id, &event, kind, &data)
     }
 
     /// Takes over a record of another log, byte for byte, whatever its type.

@@ -67,6 +67,19 @@ pub fn begin(dir: &Path, base: &Frontier, first: &NewEvent) -> Result<(), OpenEr
         .map_err(|source| OpenError::Io { path: dir.to_owned(), source })
 }
 
+/// Sees that the log in `dir` begins where `tree` ends.
+///
+/// # Errors
+/// [`OpenError`] when it begins with anything else.
+pub fn continues(dir: &Path, tree: &Frontier) -> Result<(), OpenError> {
+    match super::base(dir)?.tree == *tree {
+        true => Ok(()),
+        false => {
+            Err(segments::not_a_log(dir, "it continues another log; give a new folder").into())
+        }
+    }
+}
+
 /// Writes a file whole or not at all, durably.
 fn put(dir: &Path, temporary: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     let new = dir.join(temporary);

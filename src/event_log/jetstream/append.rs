@@ -108,9 +108,19 @@ pub(super) fn max_event_bytes(shared: &Shared) -> usize {
 }
 
 impl Appender {
+    /// The stream that it appends to.
+    pub(super) const fn stream(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let (lanes, turn) = Default::default();
         Self { shared, lanes, turn, room: Semaphore::new(IN_FLIGHT / UNIT) }
+    }
+
+    /// Appends the first record of a stream that continues another.
+    pub(super) async fn append_first(&self, event: NewEvent) -> Result<(), AppendError> {
+        self.append(Guard::Copy(1), &[event]).await.map(drop)
     }
 
     /// Appends events in their order; of one decision alone the last decision can be the condition.

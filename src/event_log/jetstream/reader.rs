@@ -10,6 +10,7 @@
 
 use super::{
     StreamError,
+    rollover::Streams,
     state::{self, Shared},
 };
 use crate::{
@@ -30,6 +31,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// Reads a stream in order.
 pub struct JetStreamReader {
+    streams: Arc<Streams>,
+    /// The stream that holds the next record.
     shared: Arc<Shared>,
     /// Position of the next record to be gathered.
     next: Position,
@@ -81,10 +84,11 @@ const LOOK: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_millis(200);
 
 impl JetStreamReader {
-    pub(super) fn new(shared: Arc<Shared>, from: Position) -> Self {
+    pub(super) fn new(streams: Arc<Streams>, from: Position) -> Self {
         let next = from.max(1);
         Self {
-            shared,
+            shared: streams.current(),
+            streams,
             next,
             ready: Records::of_messages(next),
             last: None,
@@ -202,13 +206,11 @@ impl JetStreamReader {
 
     /// Asks the server for a consumer that begins with the record that was read last.
     async fn begin(&mut self) -> Result<(), StreamError> {
-        self.head = self.shared.end().await?;
+        self.move_on().await?;
         let base = self.shared.base().await?;
-        let from = self.last.map_or(self.next, |(last, _)| last);
-        if from <= base {
-            let (log, to) = (self.shared.name.clone(), base);
-            return Err(StreamError::Missing { log, from, to });
-        }
+        // The last record of the stream before is not in this one.
+        let last = self.last.map(|(last, _)| last).filter(|last| *last > base);
+        let from = last.unwrap_or(self.next);
         let inbox = self.shared.client.new_inbox();
         let messages = self.shared.client.subscribe(inbox.clone()).await;
         let messages = messages.map_err(|error| self.shared.away(&error))?;
@@ -242,7 +244,7 @@ impl JetStreamReader {
 
     /// Sees that the stream is what it was, and that its consumer follows it.
     async fn look_at_the_stream(&mut self) -> Result<(), StreamError> {
-        self.head = self.shared.end().await?;
+        self.move_on().await?;
         let stuck = |consumer: &Consumer| !consumer.moved && self.next <= self.head;
         if self.consumer.as_ref().is_some_and(stuck) {
             self.consumer = None;
@@ -254,6 +256,20 @@ impl JetStreamReader {
         Ok(())
     }
 
+    /// Finds the end, and the stream that holds the next record: another one before the first, or after a roll-over.
+    async fn move_on(&mut self) -> Result<(), StreamError> {
+        self.head = self.shared.end().await?;
+        let ended = self.next > self.head && self.shared.is_sealed();
+        if ended || self.next <= self.shared.base().await? {
+            let holding = self.streams.holding(self.next).await?;
+            if holding.options.stream != self.shared.options.stream {
+                (self.shared, self.consumer) = (holding, None);
+                self.head = self.shared.end().await?;
+            }
+        }
+        Ok(())
+    }
+
     fn hand_out(&mut self) -> Records {
         std::mem::replace(&mut self.ready, Records::of_messages(self.next))
     }
@@ -262,7 +278,7 @@ impl JetStreamReader {
 impl Reader for JetStreamReader {
     async fn next(&mut self) -> Result<Option<Records>, ReadError> {
         if self.ready.is_empty() && self.next > self.head {
-            self.head = self.shared.end().await?;
+            self.move_on().await?;
             if self.next > self.head {
                 return Ok(None);
             }

@@ -27,7 +27,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     sync::{
         OnceLock,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -54,6 +54,8 @@ pub(super) struct Shared {
     beginning: OnceLock<Frontier>,
     /// The last position that was seen, by whatever way: the log never ends before it again.
     known: AtomicU64,
+    /// Whether the stream was ended for ever.
+    sealed: AtomicBool,
     /// What the server last complained about.
     pub(super) trouble: watch::Receiver<Option<String>>,
 }
@@ -74,8 +76,23 @@ impl Shared {
         let jetstream =
             jetstream::ContextBuilder::new().timeout(options.deadline).build(client.clone());
         let name = format!("{} ({})", options.location, options.stream);
-        let (beginning, known) = Default::default();
-        Ok(Self { options, name, client, jetstream, beginning, known, trouble })
+        let (beginning, known, sealed) = Default::default();
+        Ok(Self { options, name, client, jetstream, beginning, known, sealed, trouble })
+    }
+
+    /// Another stream, by the same connection.
+    pub(super) fn beside(&self, stream: &str) -> Self {
+        let options = Options { stream: stream.to_owned(), ..self.options.clone() };
+        let name = format!("{} ({stream})", options.location);
+        let (beginning, known, sealed) = Default::default();
+        let (client, jetstream) = (self.client.clone(), self.jetstream.clone());
+        let trouble = self.trouble.clone();
+        Self { options, name, client, jetstream, beginning, known, sealed, trouble }
+    }
+
+    /// Whether the stream was ended for ever, or is gone, as far as its end was asked for.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.sealed.load(SeqCst)
     }
 
     /// A handle for questions; none is asked for it.
@@ -102,6 +119,8 @@ impl Shared {
             Ok(jetstream::response::Response::Err { error })
                 if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
             {
+                // What was ended may be deleted: another one may go on.
+                self.sealed.store(true, SeqCst);
                 Err(StreamError::Gone { log: self.name.clone() })
             }
             Ok(jetstream::response::Response::Err { error }) => Err(self.away(&error)),
@@ -117,7 +136,8 @@ impl Shared {
         let begun = Instant::now();
         loop {
             let known = self.known.load(SeqCst);
-            let state = self.info().await?.state;
+            let Info { state, config, .. } = self.info().await?;
+            self.sealed.store(config.sealed, SeqCst);
             let base = self.base().await?;
             let found = base.saturating_add(state.last_sequence);
             if found >= known {

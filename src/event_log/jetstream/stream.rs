@@ -47,6 +47,16 @@ pub(super) async fn create_or_check(shared: &Shared) -> Result<(), OpenError> {
     }
 }
 
+/// Whether its settings are safe, in words.
+pub(super) async fn judged(shared: &Shared) -> Result<String, StreamError> {
+    match check(shared, Use::Append).await {
+        Ok(()) => Ok("safe".to_owned()),
+        Err(OpenError::Stream(error)) => Err(error),
+        Err(_) if shared.is_sealed() => Ok("ended by a roll-over".to_owned()),
+        Err(error) => Ok(error.to_string()),
+    }
+}
+
 /// Sees that the stream is there and safe.
 pub(super) async fn check(shared: &Shared, wanted: Use) -> Result<(), OpenError> {
     let config = match shared.settings().await {
@@ -111,6 +121,60 @@ fn wanted(shared: &Shared) -> Config {
         max_consumers: -1,
         ..Config::default()
     }
+}
+
+/// Makes the stream that continues `old`, kept as that one is; one that is there already must be safe.
+pub(super) async fn create_next(next: &Shared, old: &Shared) -> Result<(), OpenError> {
+    match check(next, Use::Append).await {
+        Err(OpenError::Absent { .. }) => {}
+        checked => return checked,
+    }
+    let kept = old.info().await?.config;
+    let config = Config {
+        num_replicas: kept.num_replicas,
+        duplicate_window: kept.duplicate_window,
+        placement: kept.placement,
+        ..wanted(next)
+    };
+    let failed = |why| OpenError::Create { log: next.name.clone(), why };
+    next.jetstream.create_stream(config).await.map_err(|error| failed(reason(&error)))?;
+    check(next, Use::Append).await
+}
+
+/// Sees that there is no stream of this name: the old one does not end before the next can begin.
+pub(super) async fn must_be_free(next: &Shared) -> Result<(), OpenError> {
+    let why = if is_name(&next.options.stream) {
+        match next.info().await {
+            Err(StreamError::Gone { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+            Ok(_) => "there is a stream of this name already; give another",
+        }
+    } else {
+        "a stream's name has letters, digits, - and _"
+    };
+    Err(OpenError::Create { log: next.name.clone(), why: why.to_owned() })
+}
+
+/// Whether a stream can be called so.
+pub(super) fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    !text.is_empty() && text.len() <= 128 && text.chars().all(plain)
+}
+
+/// Ends a stream for ever, in one step: it leaves its subjects and takes no more messages.
+pub(super) async fn seal(old: &Shared, subject: &str) -> Result<(), OpenError> {
+    check(old, Use::Append).await?;
+    let mut config = old.info().await?.config;
+    config.subjects = vec![subject.to_owned()];
+    config.sealed = true;
+    let updated = old.jetstream.update_stream(&config).await;
+    updated.map(drop).map_err(|error| {
+        let why = format!(
+            "it cannot be ended ({}); this takes an operator's credentials",
+            reason(&error)
+        );
+        StreamError::Malformed { log: old.name.clone(), why }.into()
+    })
 }
 
 fn subjects() -> Vec<String> {

@@ -52,6 +52,49 @@ fn a_roll_that_was_interrupted_is_finished_and_one_that_was_done_stays() {
 }
 
 #[test]
+fn a_continued_log_is_summed_up_with_what_came_before_and_never_without() {
+    let desk = Desk::new();
+    let (log, next, archive) = (desk.path("demo"), desk.path("next"), desk.path("archive"));
+    assert_eq!(bizrq(&["demo", "--log", &log]).code, 0);
+    let meter = |log: &str, more: &[&str]| {
+        let at = ["--at", "2026-11-16T00:00:00Z", "-o", "json"];
+        bizrq(&[&["meter", "--log", log], &at[..], more].concat())
+    };
+    let before = meter(&log, &[]).report();
+    bizrq(&["log", "export", "--log", &log, &archive]);
+    roll(&log, &next).report();
+    let remedy = format!("before it, with a comma between: --log EARLIER,{next}");
+    meter(&next, &[]).refused(4, &remedy);
+    bizrq(&["quota", "tree", "--log", &next]).refused(4, &remedy);
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/readme/");
+    let import = |log: &str| {
+        let (map, runs) = (format!("{fixtures}runs.toml"), format!("{fixtures}runs.csv"));
+        let args = ["import", "csv", "--map", &map, "--cluster", "lab", "--log", log];
+        bizrq(&[&args[..], &["-o", "json", &runs]].concat())
+    };
+    import(&next).refused(4, &remedy);
+
+    for earlier in [&log, &archive] {
+        let both = format!("{earlier},{next}");
+        let after = meter(&both, &["--position", "9777"]).report();
+        assert_eq!(after["usage"], before["usage"], "{both}");
+        assert_eq!(after["root"], before["root"], "{both}");
+        assert_eq!(meter(&both, &[]).report()["usage"], before["usage"]);
+        assert_eq!(bizrq(&["quota", "tree", "--log", &both]).code, 0);
+        assert_eq!(info(&both)["base"], 0);
+    }
+    let both = format!("{log},{next}");
+    let imported = import(&both).report();
+    assert_eq!(imported["position"], info(&next)["position"], "they went into the last one");
+    assert_eq!(import(&both).report()["appended"], 0);
+    assert!(meter(&both, &[]).report()["usage"] != before["usage"]);
+    // What does not follow is not put together.
+    meter(&format!("{},{next}", desk.log("other", 50)), &[])
+        .refused(4, "is another; name the logs");
+    meter(&format!("{next},{log}"), &[]).refused(4, "continues a log that ends at position 9777");
+}
+
+#[test]
 fn nothing_ends_where_the_next_cannot_begin() {
     let desk = Desk::new();
     let (log, other) = (desk.log("log", 100), desk.log("other", 100));

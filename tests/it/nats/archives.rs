@@ -1,0 +1,128 @@
+//! A stream is exported to a folder and comes back from it, on both versions: the same positions, the same root.
+
+use super::server::{Server, Version};
+use crate::log_cli::{Said, bizrq, info};
+use bizrq::{
+    domain::event::Position,
+    event_log::{
+        EventLog, NewEvent, Reader,
+        conformance::{decision, fact},
+        jetstream::{JetStreamLog, Options},
+    },
+};
+use tempfile::TempDir;
+
+/// Twice the same ids, apart by less than any duplicate window.
+fn events() -> Vec<NewEvent> {
+    let event = |n: u64| if n.is_multiple_of(10) { decision(n) } else { fact(n) };
+    (1..=3000).map(|n| event(n.min(2900))).collect()
+}
+
+async fn open(server: &Server) -> JetStreamLog {
+    JetStreamLog::open(Options::new(&server.url())).await.unwrap()
+}
+
+async fn log(what: &'static str, log: &str, dir: &str) -> Said {
+    let (log, dir) = (log.to_owned(), dir.to_owned());
+    let run = move || bizrq(&["log", what, "-o", "json", "--log", &log, &dir]);
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_goes_to_a_folder_and_back_into_another_server() {
+    for version in Version::ALL {
+        let (from, to, dir) =
+            (Server::start(version), Server::start(version), TempDir::new().unwrap());
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let (archive, folder) = (path("archive"), path("folder"));
+        // A file log keeps both of two records of one id; so does what it is copied to.
+        let file = bizrq::event_log::AnyLog::open(&folder).await.unwrap();
+        file.append(events()).await.unwrap();
+        file.close().unwrap();
+        let imported = log("import", &from.url(), &folder).await.report();
+        assert_eq!((&imported["copied"], &imported["position"]), (&3000.into(), &3000.into()));
+        let root = &info(&folder)["root"];
+        let exported = log("export", &from.url(), &archive).await.report();
+        assert_eq!((&exported["root"], &exported["copied"]), (root, &3000.into()));
+
+        // An import that was interrupted goes on.
+        let half = open(&to).await;
+        half.append_at(1, &events()[..1234]).await.unwrap();
+        let back = log("import", &to.url(), &archive).await.report();
+        assert_eq!((&back["copied"], &back["root"]), (&1766.into(), root));
+        assert_eq!(log("import", &to.url(), &archive).await.report()["copied"], 0);
+        let head = half.head().await.unwrap();
+        assert_eq!((head.position, head.last_decision), (3000, 2890 + 110));
+        assert_eq!(half.append(vec![fact(5000)]).await.unwrap().first, 3001);
+        log("import", &to.url(), &archive)
+            .await
+            .refused(4, "it ends at 3001, the archive has 1 to 3000");
+
+        // What holds something else is left alone.
+        let other = Server::start(version);
+        open(&other).await.append(vec![fact(7)]).await.unwrap();
+        log("import", &other.url(), &archive).await.refused(4, "at position 1 it has root");
+        log("export", &other.url(), &archive).await.refused(4, "it is no beginning of that log");
+        let error = open(&other).await.append_at(5, &events()[..1]).await.unwrap_err();
+        assert!(error.to_string().contains("the log ends at position 1"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolled_stream_is_archived_whole_and_its_continuation_can_stand_alone() {
+    for version in Version::ALL {
+        let (server, to, dir) =
+            (Server::start(version), Server::start(version), TempDir::new().unwrap());
+        let archive = dir.path().join("archive").display().to_string();
+        let stream = open(&server).await;
+        stream.append(events()[..100].to_vec()).await.unwrap();
+        let old = dir.path().join("old").display().to_string();
+        log("export", &server.url(), &old).await.report();
+        log("export", &server.url(), &archive).await.report();
+        let url = server.url();
+        let roll =
+            move || bizrq(&["log", "roll", "-o", "json", "--log", &url, "--to", "NEXT"]).report();
+        tokio::task::spawn_blocking(roll).await.unwrap();
+        stream.append(events()[100..200].to_vec()).await.unwrap();
+        let root = &info(&server.url())["root"];
+        let whole = log("export", &server.url(), &archive).await.report();
+        assert_eq!(
+            (&whole["base"], &whole["position"], &whole["root"]),
+            (&0.into(), &201.into(), root)
+        );
+
+        // The old stream is archived and goes; the next one is a log that continues it.
+        let operator = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
+        operator.delete_stream("BIZRQ").await.unwrap();
+        let part = dir.path().join("part").display().to_string();
+        let report = log("export", &server.url(), &part).await.report();
+        assert_eq!(
+            (&report["base"], &report["copied"], &report["root"]),
+            (&100.into(), &101.into(), root)
+        );
+        // Archive and stream are one history.
+        let both = format!("{old},{}", server.url());
+        let folded = tokio::task::spawn_blocking(move || {
+            let alone = both.rsplit(',').next().unwrap();
+            bizrq(&["meter", "--log", alone])
+                .refused(4, "continues a log that ends at position 100");
+            bizrq(&["meter", "-o", "json", "--log", &both]).report()
+        });
+        assert_eq!(&folded.await.unwrap()["root"], root);
+        let back = log("import", &to.url(), &part).await.report();
+        assert_eq!(
+            (&back["base"], &back["position"], &back["root"]),
+            (&100.into(), &201.into(), root)
+        );
+        assert_eq!(log("import", &to.url(), &part).await.report()["copied"], 0);
+        let restored = open(&to).await;
+        assert_eq!(first_of(&restored, 101).await, 101);
+        assert_eq!(restored.append(vec![fact(9000)]).await.unwrap().first, 202);
+        // The archive takes what is new, though the stream before is gone.
+        assert_eq!(log("export", &to.url(), &archive).await.report()["copied"], 1);
+    }
+}
+
+async fn first_of(log: &JetStreamLog, from: Position) -> Position {
+    log.read(from).unwrap().next().await.unwrap().unwrap().first()
+}
