@@ -55,6 +55,19 @@ fn loose_lines_are_numbered_and_decoded_in_any_spelling() {
 }
 
 #[test]
+fn what_the_reading_thread_outlined_is_what_decoding_says() {
+    let input = Box::new(Cursor::new(LINES.as_bytes().to_vec()));
+    let each = |batch: &Batch| {
+        for ((_, decoded), (_, scanned)) in batch.events().zip(batch.iter()) {
+            assert_eq!(decoded.unwrap(), decode(&scanned.unwrap()).unwrap());
+        }
+        Ok::<_, OpenError>(())
+    };
+    let summary = read(Source::Lines { name: Path::new("x.jsonl"), input }, each).unwrap();
+    assert_eq!(summary.lines, 27);
+}
+
+#[test]
 fn a_bad_line_among_good_ones_is_named_and_the_others_are_kept() {
     for (bad, says) in
         [(&b"\xff\xfe"[..], "not UTF-8"), (b"{}", "missing field"), (b"", "is empty")]
