@@ -11,11 +11,15 @@
 
 mod cast;
 mod crowd;
+mod door;
 mod life;
+mod manifests;
 mod queue;
 mod random;
 mod record;
 mod reviews;
+#[cfg(feature = "service")]
+mod stage;
 mod story;
 mod world;
 
@@ -26,9 +30,17 @@ use crate::{
         ledger::{Ledger, Stop},
         time::{HOUR_MS, ORIGIN, Timestamp},
     },
-    event_log::{AppendError, EventLog, codec::EncodeError},
+    event_log::{
+        AppendError, EventLog, ReadError,
+        codec::{DecodeError, EncodeError},
+    },
 };
+#[cfg(feature = "service")]
+pub use stage::Stage;
 use world::World;
+
+/// The simulated clusters.
+pub const CLUSTERS: [&str; 2] = ["east", "west"];
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +89,7 @@ pub struct Refused {
     /// The group that was asked.
     pub group: String,
     /// `QuotaExceeded`, …
-    pub reason: &'static str,
+    pub reason: String,
     /// What the user was told.
     pub message: String,
 }
@@ -85,6 +97,18 @@ pub struct Refused {
 /// Why the fortnight ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The log cannot be read back.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// What was read back is no event.
+    #[error("a record that was just written cannot be read: {0}")]
+    Decode(#[from] DecodeError),
+    /// The webhook on this host does not work.
+    #[error("the demo's own webhook: {why}; does anything keep this host from talking to itself?")]
+    Stage {
+        /// What is wrong.
+        why: String,
+    },
     /// The log does not take a record.
     #[error(transparent)]
     Append(#[from] AppendError),
@@ -141,16 +165,44 @@ pub fn end() -> Timestamp {
     begin().shifted(14 * DAY)
 }
 
-/// Plays the fortnight into an empty log. `progress` hears how many records there are, now and then.
+/// Plays the fortnight into an empty log; reviews are decided by the rules, without a webhook. `progress` hears how
+/// many records there are, now and then.
 ///
 /// # Errors
 /// [`Error`]; what was appended stays.
 pub async fn play(
     log: &impl EventLog,
     options: Options,
+    progress: impl FnMut(u64),
+) -> Result<Played, Error> {
+    go_on(World::new(options)?, log, progress).await
+}
+
+/// Plays the fortnight into the empty log of `stage`: its webhook is asked about everything in the story. The crowd's
+/// jobs, which come in thousands and stand for what other replicas admit meanwhile, are decided as in [`play`].
+///
+/// # Errors
+/// [`Error`]; what was appended stays.
+#[cfg(feature = "service")]
+pub async fn play_on<L: EventLog + 'static>(
+    stage: Stage<L>,
+    options: Options,
+    progress: impl FnMut(u64),
+) -> Result<Played, Error>
+where
+    L::Reader: 'static,
+{
+    let log = stage.log();
+    let mut world = World::new(options)?;
+    world.door = Some(Box::new(stage));
+    go_on(world, &*log, progress).await
+}
+
+async fn go_on(
+    mut world: World,
+    log: &impl EventLog,
     mut progress: impl FnMut(u64),
 ) -> Result<Played, Error> {
-    let mut world = World::new(options)?;
     story::schedule(&mut world);
     crowd::schedule(&mut world);
     while let Some((now, happening)) = world.queue.pop() {
@@ -164,6 +216,9 @@ pub async fn play(
         }
     }
     world.record.send(log).await?;
+    if let Some(door) = world.door.take() {
+        door.close();
+    }
     Ok(world.into_played())
 }
 

@@ -8,6 +8,8 @@
 //! It decides nothing itself, and on the way of a review it asks no API server for anything: what reads reviews is pure.
 
 #[cfg(feature = "service")]
+pub mod clusters;
+#[cfg(feature = "service")]
 pub mod metrics;
 #[cfg(feature = "service")]
 mod owners;

@@ -74,10 +74,25 @@ fn play(place: &str, options: Options) -> Result<demo::Played, Error> {
     // A pod is told of in two records, a little more with its workload.
     let records = options.pods.saturating_mul(9) / 4;
     let bar = Progress::items("simulating", Some(records));
-    let played = log.with_log(async |log| demo::play(log, options, |done| bar.at(done)).await);
+    let played = perform(&log, options, |done| bar.at(done));
     let played = played.map_err(|e| Error::log(place, e))?;
     log.close()?;
     Ok(played)
+}
+
+/// Through the webhook, where this build has one.
+fn perform(
+    log: &OpenedLog,
+    options: Options,
+    progress: impl FnMut(u64),
+) -> Result<demo::Played, demo::Error> {
+    #[cfg(feature = "service")]
+    {
+        let stage = demo::Stage::open(log.shared(), &demo::CLUSTERS)?;
+        log.with_log(async |_| demo::play_on(stage, options, progress).await)
+    }
+    #[cfg(not(feature = "service"))]
+    log.with_log(async |log| demo::play(log, options, progress).await)
 }
 
 /// Reads the log as an auditor would: every record against its leaf, the tree against the recorded roots, where there

@@ -15,12 +15,13 @@ use crate::{
     },
     projection::fold::Read,
 };
+use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
 /// A log, opened for one command.
 pub(super) struct OpenedLog {
     place: String,
-    log: AnyLog,
+    log: Arc<AnyLog>,
     runtime: Runtime,
 }
 
@@ -61,12 +62,13 @@ impl OpenedLog {
         let failed = |e: String| Error::log(place, e);
         let runtime = Self::runtime(place)?;
         let log = runtime.block_on(open()).map_err(|e| failed(e.to_string()))?;
-        Ok(Self { place: place.to_owned(), log, runtime })
+        Ok(Self { place: place.to_owned(), log: Arc::new(log), runtime })
     }
 
-    /// Everything waits for the log alone: one thread is enough.
+    /// Everything waits for the log alone: one thread is enough, beside the caller's, which may wait for others.
     fn runtime(place: &str) -> Result<Runtime, Error> {
-        Builder::new_current_thread().enable_all().build().map_err(|e| Error::log(place, e))
+        let one = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        one.map_err(|e| Error::log(place, e))
     }
 
     /// Opens for appending a log that continues `base`: one that is missing or empty is begun with `opening`, its
@@ -106,9 +108,16 @@ impl OpenedLog {
         self.runtime.block_on(work(&self.log))
     }
 
+    /// The log, for who outlives one call; whoever has it gives it back before [`Self::close`].
+    #[cfg(feature = "service")]
+    pub(super) fn shared(&self) -> Arc<AnyLog> {
+        Arc::clone(&self.log)
+    }
+
     /// Ends writing, and says whether the last root was written.
     pub(super) fn close(self) -> Result<(), Error> {
         let Self { place, log, .. } = self;
+        let log = Arc::try_unwrap(log).map_err(|_| Error::log(&place, "is still in use"))?;
         log.close().map_err(|e| Error::log(place, e))
     }
 

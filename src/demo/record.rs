@@ -12,7 +12,10 @@ use crate::{
         merkle::Hash,
         time::Timestamp,
     },
-    event_log::{AppendError, Appended, EventLog, NewEvent},
+    event_log::{
+        AppendError, Appended, EventLog, NewEvent, Reader,
+        codec::{Decoded, Decoder},
+    },
 };
 
 /// See the head of this file.
@@ -84,6 +87,28 @@ impl Recorder {
         self.decided || self.outbox.len() >= BATCH
     }
 
+    /// Where the last record stands that is known here.
+    pub(super) fn position(&self) -> Position {
+        self.ledger.position()
+    }
+
+    /// Takes up what somebody else put on the log behind what was sent.
+    pub(super) async fn read_back(&mut self, log: &impl EventLog) -> Result<(), Error> {
+        let mut decoder = Decoder::default();
+        let mut reader = log.read(self.sent.saturating_add(1))?;
+        while let Some(records) = reader.next().await? {
+            for (position, raw) in records.iter() {
+                let scanned = raw.scan()?;
+                if let Decoded::Event(event) = decoder.decode(&scanned)? {
+                    self.apply(&event)?;
+                    self.recorded_at = self.recorded_at.max(event.recorded_at);
+                }
+                self.sent = position;
+            }
+        }
+        Ok(())
+    }
+
     /// Sends everything.
     pub(super) async fn send(&mut self, log: &impl EventLog) -> Result<(), Error> {
         self.decided = false;
@@ -115,11 +140,17 @@ impl Recorder {
         Ok(())
     }
 
-    fn event<'a>(&mut self, said: Said<'a>) -> Result<Event<'a>, Error> {
-        let Said { source, subject, time, now, data } = said;
-        // What an observer or webhook needs to hear of something and to publish it, in milliseconds.
+    /// When something is published that was heard of `now`, by an observer or a webhook.
+    pub(super) fn published(&mut self, now: Timestamp) -> Timestamp {
+        // What either needs for it, in milliseconds.
         let published = now.shifted(self.random.between(40, 900));
         self.recorded_at = self.recorded_at.max(published);
+        self.recorded_at
+    }
+
+    fn event<'a>(&mut self, said: Said<'a>) -> Result<Event<'a>, Error> {
+        let Said { source, subject, time, now, data } = said;
+        self.published(now);
         let id = name(source, subject, time, &data)?;
         let (source, subject) = (source.into(), subject.into());
         Ok(Event { id, source, subject, time, recorded_at: self.recorded_at, data })

@@ -1,12 +1,17 @@
 //! Reviews: what the webhooks are asked, decided by the real rules, recorded before anybody hears "allowed".
 
 use super::{
-    Error, MINUTE, Refused, SECOND, cast, cast::Group, queue::Happening, record::Said, world::World,
+    CLUSTERS, Error, MINUTE, Refused, SECOND, cast,
+    cast::Group,
+    door::{Door, Told},
+    life::Workload,
+    manifests,
+    queue::Happening,
+    record::Said,
+    world::World,
 };
 use crate::domain::{
-    admission::{
-        Decision, Former, MissingGroup, QuotaReview, Refusal, Review, decide, decide_quota,
-    },
+    admission::{Decision, Former, MissingGroup, QuotaReview, Review, decide, decide_quota},
     event::{
         self, Data, Operation, PodResize, QuotaDeclared, Role, WorkloadsAdmitted, WorkloadsRefused,
     },
@@ -32,12 +37,22 @@ pub(super) enum Answer {
     /// Allowed, and recorded.
     Admitted,
     /// Refused, and noted.
-    Refused(Box<Refusal>),
+    Refused(Told),
 }
 
 impl Answer {
     pub(super) fn is_yes(&self) -> bool {
         !matches!(self, Self::Refused(_))
+    }
+}
+
+impl From<Told> for Answer {
+    fn from(told: Told) -> Self {
+        match told {
+            Told { allowed: false, .. } => Self::Refused(told),
+            Told { recorded: true, .. } => Self::Admitted,
+            _ => Self::Allowed,
+        }
     }
 }
 
@@ -82,7 +97,7 @@ impl World {
                         admissions.push(admission);
                         Answer::Admitted
                     }
-                    Decision::Refused(refusal) => Answer::Refused(refusal),
+                    Decision::Refused(refusal) => Answer::Refused(Told::no(*refusal)),
                 });
             }
         });
@@ -96,9 +111,44 @@ impl World {
 
     /// Reviews one thing.
     pub(super) fn review_one(&mut self, now: Timestamp, ask: Ask) -> Result<Answer, Error> {
-        let answers = self.review(now, &[ask])?;
+        let asks = [ask];
+        let answers = match self.door.take() {
+            None => self.review(now, &asks)?,
+            Some(mut door) => {
+                let answered = self.ask_at(&mut *door, now, &asks);
+                self.door = Some(door);
+                answered?
+            }
+        };
         let what = || "nobody answered a review".to_owned();
         answers.into_iter().next().ok_or_else(|| Error::Plot { time: now, what: what() })
+    }
+
+    /// Asks the webhook what one cluster asks, one after another.
+    fn ask_at(
+        &mut self,
+        door: &mut dyn Door,
+        now: Timestamp,
+        asks: &[Ask],
+    ) -> Result<Vec<Answer>, Error> {
+        let mut answers = Vec::new();
+        let mut cluster = 0;
+        for ask in asks {
+            let uid = self.random.uuid();
+            let version = self.old_version(ask);
+            let Some(work) = self.works.get(&ask.work) else { continue };
+            cluster = work.cluster;
+            let path = format!("/validate/workloads/{}", CLUSTERS[cluster]);
+            let review = ask.review(work, &uid, &version);
+            let published = self.record.published(now);
+            answers.push(door.ask(&mut self.record, &path, review.to_json(), published)?.into());
+            if let (Some(Answer::Admitted | Answer::Allowed), None) = (answers.last(), &ask.resize)
+            {
+                door.show(CLUSTERS[cluster], &review.object)?;
+            }
+        }
+        self.note_refusals(now, cluster, asks, &answers)?;
+        Ok(answers)
     }
 
     /// Submits a new workload; admitted, it is observed a moment later.
@@ -183,14 +233,14 @@ impl World {
                 cluster: name,
                 workload: work.title(),
                 group: ask.group.clone(),
-                reason: refusal.reason.name(),
+                reason: refusal.reason.clone(),
                 message: refusal.message.clone(),
             });
             refusals.push(event::Refused {
                 cluster: name.into(),
                 workload: work.object.clone(),
                 group: ask.group.clone().into(),
-                reason: refusal.reason.name().into(),
+                reason: refusal.reason.clone().into(),
                 message: refusal.message.clone().into(),
                 count: 1,
                 first: now,
@@ -206,6 +256,44 @@ impl World {
 
     /// The review of a quota object; let through, it is declared two seconds later.
     pub(super) fn propose(&mut self, now: Timestamp, at: usize) -> Result<(), Error> {
+        match self.door.take() {
+            None => self.decide_quota(now, at)?,
+            Some(mut door) => {
+                let asked = self.ask_about_quota(&mut *door, now, at);
+                self.door = Some(door);
+                asked?;
+            }
+        }
+        self.queue.at(now.shifted(2 * SECOND), Happening::Declare(at));
+        Ok(())
+    }
+
+    fn ask_about_quota(
+        &mut self,
+        door: &mut dyn Door,
+        now: Timestamp,
+        at: usize,
+    ) -> Result<(), Error> {
+        let uid = self.random.uuid();
+        let Some(group) = self.groups.get(at) else { return Ok(()) };
+        let version = group.version.as_deref();
+        let object = manifests::quota(&group.name, &group.uid, &group.spec, version)?;
+        let operation = if version.is_some() { Operation::Update } else { Operation::Create };
+        // Of what it was, nobody asks more than its version.
+        let old = version.is_some().then(|| object.clone());
+        let resource = "bizgroupresourcequotas".to_owned();
+        let review = manifests::Review { uid: &uid, operation, resource, object, old };
+        let path = format!("/validate/quotas/{}", CLUSTERS[cast::EAST]);
+        let published = self.record.published(now);
+        let told = door.ask(&mut self.record, &path, review.to_json(), published)?;
+        if told.allowed {
+            return Ok(());
+        }
+        let what = format!("the quota of {} is refused: {}", group.name, told.message);
+        Err(Error::Plot { time: now, what })
+    }
+
+    fn decide_quota(&mut self, now: Timestamp, at: usize) -> Result<(), Error> {
         let Some(group) = self.groups.get(at) else { return Ok(()) };
         let review = QuotaReview {
             seen: self.record.ledger.position(),
@@ -236,7 +324,6 @@ impl World {
             }
             _ => {}
         }
-        self.queue.at(now.shifted(2 * SECOND), Happening::Declare(at));
         Ok(())
     }
 
@@ -264,6 +351,30 @@ impl Ask {
     pub(super) fn create(work: &super::life::Workload) -> Self {
         let (group, role) = (work.group.clone(), work.role.clone());
         Self { work: 0, operation: Operation::Create, group, role, resize: None }
+    }
+
+    /// As an API server asks it.
+    fn review<'r>(&self, work: &Workload, uid: &'r str, version: &str) -> manifests::Review<'r> {
+        let Self { operation, group, role, resize, .. } = self;
+        let (operation, object) = (*operation, &work.object);
+        if let Some(resize) = resize {
+            let name = format!("{}-0", object.name);
+            let pod = |holds| manifests::pod(object, group, &name, resize, holds, version);
+            let (old, object) = (Some(pod(&resize.from)), pod(&resize.to));
+            return manifests::Review {
+                uid,
+                operation,
+                resource: "pods/resize".into(),
+                object,
+                old,
+            };
+        }
+        let old = (operation == Operation::Update)
+            .then(|| manifests::workload(object, &work.group, &work.role, Some(version)));
+        let version = old.is_some().then_some(version);
+        let resource = manifests::resource(&object.kind);
+        let object = manifests::workload(object, group, role, version);
+        manifests::Review { uid, operation, resource, object, old }
     }
 }
 

@@ -119,7 +119,7 @@ impl World {
     /// Fails unless `answer` is what the story needs.
     fn expect(&self, now: Timestamp, answer: &Answer, reason: Option<&str>) -> Result<(), Error> {
         let (is, wanted) = match answer {
-            Answer::Refused(refusal) => (Some(refusal.reason.name()), reason),
+            Answer::Refused(told) => (Some(&*told.reason), reason),
             _ => (None, reason),
         };
         if is == wanted {
@@ -270,7 +270,7 @@ fn too_many(world: &mut World, now: Timestamp) -> Result<(), Error> {
     let answer = world.update(now, work, ask(40))?;
     world.expect(now, &answer, Some("QuotaExceeded"))?;
     let fit = match &answer {
-        Answer::Refused(refusal) => refusal.fit.map_or(0, |fit| fit.replicas),
+        Answer::Refused(told) => told.fit(),
         _ => 0,
     };
     world.scene(now, format!("search wants 40 replicas of search-api: refused, {fit} would fit"));

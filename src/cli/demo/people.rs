@@ -130,7 +130,7 @@ fn refusals(report: &Report, out: &mut Out) -> Result<(), Error> {
     title(out, "What was refused, in the words that people saw")?;
     for refusal in report.refusals.iter().take(MOST_REFUSALS) {
         let time = out.paint().styled(Style::Dim, &minute(refusal.time)).into_owned();
-        let reason = out.paint().styled(Style::Bad, refusal.reason).into_owned();
+        let reason = out.paint().styled(Style::Bad, &refusal.reason).into_owned();
         out.line(format_args!("  {time}  {} on {}", refusal.workload, refusal.cluster))?;
         out.line(format_args!("          {reason}: {}", refusal.message))?;
     }

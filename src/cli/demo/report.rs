@@ -84,7 +84,7 @@ pub(super) struct Refusal {
     pub(super) cluster: &'static str,
     pub(super) workload: String,
     pub(super) group: String,
-    pub(super) reason: &'static str,
+    pub(super) reason: String,
     pub(super) message: String,
 }
 

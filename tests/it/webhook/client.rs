@@ -86,6 +86,14 @@ impl Client {
         }
     }
 
+    /// Another one on the same connection of HTTP/2.
+    pub(super) fn clone_http2(&self) -> Self {
+        match self {
+            Self::Two(sender) => Self::Two(sender.clone()),
+            Self::One(_) => panic!("a connection of HTTP/1.1 has one request at a time"),
+        }
+    }
+
     /// Whether the server has not ended the connection.
     pub(super) async fn is_open(&mut self) -> bool {
         match self {

@@ -1,0 +1,144 @@
+//! What is measured: the webhook over a log, and beside it a server that says yes without a thought.
+
+use axum::{Router, body::Bytes, routing::post};
+use axum_server::tls_rustls::RustlsConfig;
+use bizrq::{
+    clock,
+    decider::{self, transport::Alone},
+    domain::{
+        event::{Data, Event, EventId, QuotaDeclared},
+        ident,
+        quota::TypedSpec,
+        time::HOUR_MS,
+    },
+    event_log::{AnyLog, EventLog, NewEvent},
+    k8s::kinds::Kinds,
+    projection::{MemoryStore, Runner, runner},
+    webhook::{
+        Options,
+        clusters::{Cluster, Clusters},
+        metrics::Metrics,
+        server::{Limits, Server},
+        tls::{Current, Pair, issue, server_config},
+    },
+};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use serde_json::{Value, json};
+use std::{future::pending, net::SocketAddr, net::TcpListener, sync::Arc};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// Echoes the uid and says yes: what axum and rustls can do here.
+    Echo,
+    /// The webhook on a log in a folder.
+    File,
+}
+
+/// A server on a runtime of its own.
+pub(super) struct Stand {
+    pub(super) address: SocketAddr,
+    bundle: String,
+    runtime: Runtime,
+    _folder: TempDir,
+}
+
+impl Kind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::File => "file",
+        }
+    }
+}
+
+impl Stand {
+    pub(super) fn start(kind: Kind) -> Self {
+        let now = clock::now();
+        let until = now.shifted(24 * HOUR_MS);
+        let authority = issue::authority(now, until).unwrap();
+        let own = issue::serving(&authority, &["localhost".into()], now, until).unwrap();
+        let pair = Pair::parse(own.certificate.as_bytes(), own.key.as_bytes(), now).unwrap();
+        let current = Arc::new(Current::default());
+        current.show(pair);
+        let folder = TempDir::new().unwrap();
+        let runtime = Runtime::new().unwrap();
+        let address = runtime.block_on(async {
+            match kind {
+                Kind::Echo => echo(current),
+                Kind::File => webhook(current, folder.path().to_str().unwrap()).await,
+            }
+        });
+        Self { address, bundle: authority.certificate, runtime, _folder: folder }
+    }
+
+    pub(super) fn client(&self) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.bundle.as_bytes()).unwrap()).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config
+    }
+
+    pub(super) fn stop(self) {
+        self.runtime.shutdown_background();
+    }
+}
+
+fn echo(current: Arc<Current>) -> SocketAddr {
+    let yes = async |body: Bytes| {
+        let review: Value = serde_json::from_slice(&body).unwrap();
+        let response = json!({"uid": review["request"]["uid"], "allowed": true});
+        let kind = "AdmissionReview";
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": kind, "response": response}).to_string()
+    };
+    let router = Router::new().route("/validate/workloads/{cluster}", post(yes));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = RustlsConfig::from_config(Arc::new(server_config(current).unwrap()));
+    let server = axum_server::from_tcp_rustls(listener, config).unwrap();
+    tokio::spawn(server.serve(router.into_make_service()));
+    address
+}
+
+async fn webhook(current: Arc<Current>, place: &str) -> SocketAddr {
+    let log = Arc::new(AnyLog::open(place).await.unwrap());
+    log.append(vec![declared()]).await.unwrap();
+    let (runner, projection) = Runner::new(MemoryStore::default(), runner::Options::default());
+    let options = decider::Options::default();
+    let (decider, worker) = decider::new(Arc::clone(&log), projection.clone(), Alone, options);
+    tokio::spawn(async move { runner.run(&*log, pending::<()>()).await.map(drop).unwrap() });
+    tokio::spawn(worker.run(pending::<()>()));
+    projection.clone().caught_up().await.unwrap();
+    let east = Cluster { options: Options::new("east"), context: Arc::default() };
+    let kinds = Arc::new(Kinds::builtin().unwrap());
+    let clusters = Clusters::new(kinds, [east], decider, projection);
+    let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::bind(any, clusters, current, metrics, Limits::default()).unwrap();
+    let address = server.address().unwrap();
+    tokio::spawn(server.serve(pending::<()>()));
+    address
+}
+
+/// A quota that nobody will ever fill.
+fn declared() -> NewEvent {
+    let hard = vec![("limits.cpu", "1000000000"), ("limits.memory", "1000000Ti")];
+    let spec = TypedSpec { parent: "", hard, charge: "", models: "" }.accept("team-a").unwrap();
+    let (uid, version) = ("u".into(), "7".into());
+    let data = QuotaDeclared { uid, resource_version: version, generation: 1, spec };
+    let data = Data::QuotaDeclared(data);
+    let (source, time) = ("/clusters/east", clock::now());
+    let id = ident::fact(source, time, &data).unwrap_or(EventId(1));
+    let (source, subject) = (source.into(), "quotas/team-a".into());
+    NewEvent::new(&Event { id, source, subject, time, recorded_at: time, data }).unwrap()
+}
