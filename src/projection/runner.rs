@@ -46,7 +46,7 @@ use std::{
 use tokio::{
     sync::{Notify, watch},
     task::{JoinError, JoinHandle, spawn_blocking},
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep_until, timeout},
 };
 
 /// How a log is projected.
@@ -202,10 +202,11 @@ impl<S: Store> Runner<S> {
 
     async fn fold<L: EventLog>(&mut self, log: &L, end: impl Future) -> Result<(), Error> {
         let mut end = pin!(end);
-        let mut reader = self.start(log).await?;
+        // A reading goes on over commits: what a reader has begun with a slow server would else begin again for ever.
+        let mut reading = pin!(next(self.start(log).await?));
         let mut due = Instant::now() + self.options.commit_every;
         loop {
-            let records = tokio::select! {
+            let read = tokio::select! {
                 biased;
                 _ = &mut end => break,
                 written = written(&mut self.writing) => {
@@ -216,12 +217,12 @@ impl<S: Store> Runner<S> {
                     self.wanted = true;
                     continue;
                 }
-                records = timeout_at(due, reader.tail()) => records.ok().transpose()?,
+                read = &mut reading => Some(read),
+                () = sleep_until(due) => None,
             };
-            if let Some(records) = records
-                && !self.take(&records)?
-            {
-                reader = self.start(log).await?;
+            if let Some((reader, records)) = read {
+                let borne_out = self.take(&records?)?;
+                reading.set(next(if borne_out { reader } else { self.start(log).await? }));
             }
             let is_due = Instant::now() >= due;
             if is_due {
@@ -439,6 +440,12 @@ impl<S: Store> Runner<S> {
     fn position(&self) -> Position {
         self.ledger.read().unwrap_or_else(PoisonError::into_inner).position()
     }
+}
+
+/// The next records, and the reader they came from.
+async fn next<R: Reader>(mut reader: R) -> (R, Result<Records, ReadError>) {
+    let records = reader.tail().await;
+    (reader, records)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod basics;
 mod company;
 mod faults;
 mod judge;
-mod replica;
+pub(crate) mod replica;
 mod servers;
 mod simulation;
 mod untouched;

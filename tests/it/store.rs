@@ -76,7 +76,7 @@ async fn company_log() -> MemoryLog {
 }
 
 /// Folds `log` to its end with the store in `dir`, and says how that went.
-async fn caught_up(log: &impl EventLog, dir: &Path) -> Status {
+pub(crate) async fn caught_up(log: &impl EventLog, dir: &Path) -> Status {
     let store = SledStore::open(dir).unwrap();
     let (runner, mut seen) = Runner::new(store, runner::Options::default());
     let (end, ended) = oneshot::channel::<()>();
@@ -96,7 +96,7 @@ fn log_in(dir: &Path) -> AnyLog {
 }
 
 /// What the store in `dir` holds, if that is to be believed.
-fn held(dir: &Path) -> Option<Ledger> {
+pub(crate) fn held(dir: &Path) -> Option<Ledger> {
     let store = SledStore::open(dir).unwrap();
     Checkpoint::load(&store, Options::default()).ok().flatten().map(|(ledger, _)| ledger)
 }

@@ -142,7 +142,10 @@ impl Appender {
         }
         let base = self.shared.base().await.map_err(away)?;
         let guard_in_stream = guard.in_stream(base);
-        let mut lane = self.lane().await.map_err(away)?;
+        let mut lane = match self.lane(self.due()).await {
+            Ok(lane) => lane,
+            Err(failure) => return self.failed(failure, guard, events, &[]).await,
+        };
         let mut sequences = vec![None; events.len()];
         let sent = self.exchange(turn, &mut lane, guard_in_stream, events, &mut sequences).await;
         if lane.waiting == 0 {
@@ -154,18 +157,20 @@ impl Appender {
         }
     }
 
-    async fn lane(&self) -> Result<Lane, StreamError> {
+    /// A lane that nobody uses. A new one is made by a connection that is there: without one the client's own queue
+    /// fills up, and who comes then would wait for ever.
+    async fn lane(&self, due: Instant) -> Result<Lane, Failure> {
         let spare = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(lane) = spare {
             return Ok(lane);
         }
+        self.connected(due).await?;
         let inbox = self.shared.client.new_inbox();
-        let subscribed = self.shared.client.subscribe(format!("{inbox}.*")).await;
-        Ok(Lane {
-            inbox,
-            waiting: 0,
-            answers: subscribed.map_err(|error| self.shared.away(&error))?,
-        })
+        match timeout_at(due, self.shared.client.subscribe(format!("{inbox}.*"))).await {
+            Ok(Ok(answers)) => Ok(Lane { inbox, waiting: 0, answers }),
+            Ok(Err(error)) => Err(Failure::Away(reason(&error))),
+            Err(_) => Err(Failure::Away("the connection takes nothing more".to_owned())),
+        }
     }
 
     /// Publishes events and takes their answers, until all are answered or one failed and no answer is missing.

@@ -114,7 +114,8 @@ impl JetStreamReader {
             };
             if let Some(subject) = consumer.flow.take() {
                 // Without an answer the server would ask again, and say that it waits.
-                let _ = self.shared.client.publish(subject, Bytes::new()).await;
+                let answer = self.shared.client.publish(subject, Bytes::new());
+                let _ = self.shared.in_time(answer).await;
                 continue;
             }
             let silent = consumer.heard + SILENCE;
@@ -161,7 +162,9 @@ impl JetStreamReader {
             return Ok(Taken::Lost);
         }
         let position = self.shared.known_base().saturating_add(sequence);
-        let expected = consumer.next.unwrap_or_else(|| position.min(self.next));
+        // A consumer that is asked to begin behind the end begins at the end: with less than was asked for, never more.
+        let from = self.last.map_or(self.next, |(last, _)| last);
+        let expected = consumer.next.unwrap_or_else(|| position.min(from));
         if position != expected {
             let to = position.saturating_sub(1);
             return Err(StreamError::Missing { log: self.shared.name.clone(), from: expected, to });
@@ -212,7 +215,7 @@ impl JetStreamReader {
         let last = self.last.map(|(last, _)| last).filter(|last| *last > base);
         let from = last.unwrap_or(self.next);
         let inbox = self.shared.client.new_inbox();
-        let messages = self.shared.client.subscribe(inbox.clone()).await;
+        let messages = self.shared.in_time(self.shared.client.subscribe(inbox.clone())).await?;
         let messages = messages.map_err(|error| self.shared.away(&error))?;
         let config = push::Config {
             deliver_subject: inbox,
@@ -228,8 +231,8 @@ impl JetStreamReader {
             ..push::Config::default()
         };
         let stream = &self.shared.options.stream;
-        let made = self.shared.jetstream.create_consumer_on_stream(config, stream).await;
-        made.map_err(|error| self.shared.away(&error))?;
+        let made = self.shared.jetstream.create_consumer_on_stream(config, stream);
+        self.shared.in_time(made).await?.map_err(|error| self.shared.away(&error))?;
         self.look = Instant::now() + LOOK;
         self.consumer = Some(Consumer {
             messages,

@@ -33,7 +33,7 @@ use std::{
 };
 use tokio::{
     sync::watch,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 /// The subject of all decisions of all trees: one subject, one order.
@@ -113,8 +113,7 @@ impl Shared {
 
     async fn ask_of_the_stream<T: DeserializeOwned>(&self) -> Result<T, StreamError> {
         let subject = format!("STREAM.INFO.{}", self.options.stream);
-        let answer = self.jetstream.request(subject, &()).await;
-        match answer {
+        match self.in_time(self.jetstream.request(subject, &())).await? {
             Ok(jetstream::response::Response::Ok(info)) => Ok(info),
             Ok(jetstream::response::Response::Err { error })
                 if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
@@ -164,7 +163,8 @@ impl Shared {
 
     /// Names the first records that were deleted.
     async fn hole(&self, base: Position) -> Result<StreamError, StreamError> {
-        let info = self.stream().await?.info_builder().with_deleted(true).fetch().await;
+        let stream = self.stream().await?;
+        let info = self.in_time(stream.info_builder().with_deleted(true).fetch()).await?;
         let deleted =
             info.map_err(|error| self.away(&error))?.info.state.deleted.unwrap_or_default();
         let first = deleted.first().copied().unwrap_or_default();
@@ -184,7 +184,7 @@ impl Shared {
     /// Position of the last decision; 0 for none.
     pub(super) async fn last_decision(&self) -> Result<Position, StreamError> {
         let stream = self.stream().await?;
-        let last = self.found(stream.get_last_raw_message_by_subject(DECISIONS).await)?;
+        let last = self.found(stream.get_last_raw_message_by_subject(DECISIONS)).await?;
         let Some(message) = last else { return Ok(0) };
         Ok(self.base().await?.saturating_add(message.sequence))
     }
@@ -196,7 +196,7 @@ impl Shared {
     ) -> Result<Option<StreamMessage>, StreamError> {
         let stream = self.stream().await?;
         let from = sequence.saturating_add(1);
-        self.found(stream.get_first_raw_message_by_subject(DECISIONS, from).await)
+        self.found(stream.get_first_raw_message_by_subject(DECISIONS, from)).await
     }
 
     /// The message at `sequence`.
@@ -204,14 +204,15 @@ impl Shared {
         &self,
         sequence: u64,
     ) -> Result<Option<StreamMessage>, StreamError> {
-        self.found(self.stream().await?.get_raw_message(sequence).await)
+        let stream = self.stream().await?;
+        self.found(stream.get_raw_message(sequence)).await
     }
 
-    fn found(
+    async fn found(
         &self,
-        got: Result<StreamMessage, jetstream::stream::RawMessageError>,
+        asked: impl Future<Output = Result<StreamMessage, jetstream::stream::RawMessageError>>,
     ) -> Result<Option<StreamMessage>, StreamError> {
-        match got {
+        match self.in_time(asked).await? {
             Ok(message) => Ok(Some(message)),
             Err(error) => match error.kind() {
                 RawMessageErrorKind::NoMessageFound => Ok(None),
@@ -252,6 +253,16 @@ impl Shared {
             None => Frontier::default(),
         };
         Ok(self.beginning.get_or_init(|| tree).clone())
+    }
+
+    /// Waits for an answer until the deadline: the client does not count the time that a question waits in its queue,
+    /// which nobody empties while there is no connection.
+    pub(super) async fn in_time<T>(
+        &self,
+        question: impl Future<Output = T>,
+    ) -> Result<T, StreamError> {
+        let answer = timeout(self.options.deadline, question).await;
+        answer.map_err(|_| self.away_because(&format!("no answer in time{}", self.trouble())))
     }
 
     /// The base, where records were seen already.

@@ -122,6 +122,13 @@ impl Fold {
     }
 }
 
+impl From<Ledger> for Fold {
+    fn from(ledger: Ledger) -> Self {
+        let position = ledger.position();
+        Self { ledger, position }
+    }
+}
+
 /// Every difference between the ledger's lines and the oracle's, in words; none if they agree.
 ///
 /// `certainty` asks for `provisional` and `uncertain` too.

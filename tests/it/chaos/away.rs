@@ -1,0 +1,142 @@
+//! A server that is away or frozen: who appends hears so in time, however many they are; memory stays bounded;
+//! everything goes on by itself. An outage of a minute is one of seconds here, of shorter deadlines.
+
+use super::{child, folded, new_events, open, pod, server};
+use crate::nats::{
+    proxy::Proxy,
+    server::{PATIENCE, Server, Version},
+};
+use bizrq::event_log::{AppendError, EventLog, Reader, conformance::fact, jetstream::JetStreamLog};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Lines},
+    process::ChildStdout,
+    time::Duration,
+};
+use tokio::{task::JoinSet, time::timeout};
+
+/// More than the client's own queue holds (2,048).
+const CALLERS: u64 = 3000;
+
+/// Callers who all ask at once: each is told, in time, that it failed and that it may try again.
+async fn all_are_told(log: &JetStreamLog) {
+    let mut callers = JoinSet::new();
+    for n in 0..CALLERS {
+        let log = log.clone();
+        callers.spawn(async move {
+            let appended = log.append(vec![fact(n)]).await;
+            // Every third asks where the log ends, too.
+            (appended, if n.is_multiple_of(3) { log.head().await.err() } else { None })
+        });
+    }
+    let told = timeout(PATIENCE, callers.join_all()).await.expect("somebody waits for ever");
+    for (appended, _) in &told {
+        let error = appended.as_ref().unwrap_err();
+        let clear = matches!(error, AppendError::Away { .. } | AppendError::Unclear { .. });
+        assert!(clear && !error.to_string().is_empty(), "{error}");
+    }
+    let asked = told.iter().filter(|(_, head)| head.is_some()).count() as u64;
+    assert_eq!(asked, CALLERS / 3, "the end of a log that is away is not told");
+}
+
+async fn goes_on(log: &JetStreamLog) {
+    let events = new_events(&pod(1));
+    let again = async {
+        while log.append(events.clone()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, again).await.expect("appends go on by themselves");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_is_told_in_time_and_survived() {
+    for version in Version::ALL {
+        let server = server(version);
+        let proxy = Proxy::start(server.port()).await;
+        let log = open(&proxy.url()).await;
+        goes_on(&log).await;
+        let mut tail = log.read(1).unwrap();
+        let mut read = tail.tail().await.unwrap().len();
+        proxy.away();
+        all_are_told(&log).await;
+        proxy.back();
+        goes_on(&log).await;
+        server.freeze();
+        all_are_told(&log).await;
+        server.thaw();
+        goes_on(&log).await;
+        // Who was reading goes on, too: it misses nothing and sees nothing twice.
+        let (_, ids) = folded(&log).await;
+        while read < ids.len() {
+            let records = timeout(PATIENCE, tail.tail()).await.expect("reading goes on").unwrap();
+            for (position, raw) in records.iter() {
+                assert_eq!(raw.scan().unwrap().id.as_str(), ids[position as usize - 1]);
+                read += 1;
+                assert_eq!(position, read as u64, "in order, each once");
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_is_bounded_while_callers_flood_a_server_that_is_frozen() {
+    let server = server(Version::New);
+    let dir = tempfile::tempdir().unwrap();
+    let mut flood = child::command("flood", &server.url(), dir.path(), 0, 0).spawn().unwrap();
+    let mut lines = BufReader::new(flood.stdout.take().unwrap()).lines();
+    next(&mut lines, "ready");
+    server.freeze();
+    let kib: Vec<u64> = (0..3).map(|_| next(&mut lines, "kib ")).collect();
+    server.thaw();
+    let answered = next(&mut lines, "resumed ");
+    flood.wait().unwrap();
+    println!("KiB as it went: {kib:?}; {answered} appends after the thaw");
+    // 2,000 callers with 4 KiB each, 16 MiB under way, and what lies in queues; it does not grow with time.
+    assert!(kib[2] < kib[0] + (64 << 10), "it grows: {kib:?}");
+}
+
+/// The number behind `word` of the next line that begins with it.
+fn next(lines: &mut Lines<BufReader<ChildStdout>>, word: &str) -> u64 {
+    let mut said = lines.map(|line| line.unwrap());
+    let line = said.find(|line| line.starts_with(word)).expect("the child says it");
+    line[word.len()..].trim().parse().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stuck_consumer_is_made_anew() {
+    for version in Version::ALL {
+        let server = server(version);
+        let log = open(&server.url()).await;
+        log.append(vec![fact(1)]).await.unwrap();
+        let mut reader = log.read(1).unwrap();
+        reader.tail().await.unwrap();
+        get_stuck(&server, version).await;
+        log.append(vec![fact(2), fact(3)]).await.unwrap();
+        let mut next = 2;
+        while next < 4 {
+            let records = timeout(PATIENCE, reader.tail()).await.expect("it is stuck").unwrap();
+            assert_eq!(records.first(), next, "nothing is skipped");
+            next += records.len() as u64;
+        }
+    }
+}
+
+/// Heartbeats go on and no message comes (2.15 can pause), or nothing comes at all.
+async fn get_stuck(server: &Server, version: Version) {
+    let admin = async_nats::connect(server.url()).await.unwrap();
+    let ask = async |subject: String, body: Value| {
+        let answer = admin.request(format!("$JS.API.{subject}"), body.to_string().into()).await;
+        serde_json::from_slice::<Value>(&answer.unwrap().payload).unwrap()
+    };
+    let names = ask("CONSUMER.NAMES.BIZRQ".to_owned(), json!({})).await;
+    let name = names["consumers"][0].as_str().unwrap();
+    let answer = match version {
+        Version::New => {
+            let until = json!({ "pause_until": "2100-01-01T00:00:00Z" });
+            ask(format!("CONSUMER.PAUSE.BIZRQ.{name}"), until).await
+        }
+        Version::Old => ask(format!("CONSUMER.DELETE.BIZRQ.{name}"), json!({})).await,
+    };
+    assert!(answer.get("error").is_none(), "{answer}");
+}

@@ -1,0 +1,196 @@
+//! A stream that is changed behind our back, by an administrator who may: the running projector says so and names
+//! the records, and so does a start with the rows of before.
+
+use super::{new_events, open, pod};
+use crate::{
+    chaos::server,
+    nats::server::{PATIENCE, Version},
+};
+use async_nats::{Client, HeaderMap, jetstream};
+use bizrq::{
+    event_log::{EventLog, jetstream::JetStreamLog},
+    projection::{
+        Projection, Runner, SledStore,
+        runner::{self, Found},
+    },
+};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::{path::Path, time::Duration};
+use tokio::{
+    sync::oneshot,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
+
+/// Records before the harm.
+const RECORDS: u64 = 40;
+
+/// What is done to the stream.
+#[derive(Clone, Copy, Debug)]
+enum Harm {
+    /// Purged up to this sequence.
+    Purged(u64),
+    /// This message is deleted.
+    Deleted(u64),
+    /// The stream is deleted.
+    Gone,
+    /// Replaced by one with so many of the records, as from a backup; then so many other ones.
+    Restored(u64, u64),
+}
+
+/// What the running projector says, and what a later start makes of the store.
+const CASES: [(Harm, &str, &str); 8] = [
+    (Harm::Purged(RECORDS), "the records 1 to 40 are missing", ""),
+    (Harm::Purged(10), "the records 1 to 10 are missing", ""),
+    (Harm::Deleted(7), "the records 7 to 7 are missing", ""),
+    (Harm::Deleted(RECORDS), "the records 40 to 40 are missing", ""),
+    (Harm::Gone, "the stream is gone", ""),
+    (
+        Harm::Restored(30, 0),
+        "the log ends at position 30, but it had reached 40",
+        "it stands at position 40, but the log ends at 30",
+    ),
+    (
+        Harm::Restored(30, 10),
+        "the record at position 40 is not the one that was read before",
+        "its last record, at position 40, has the leaf",
+    ),
+    (
+        Harm::Restored(0, 50),
+        "the record at position 40 is not the one that was read before",
+        "its last record, at position 40, has the leaf",
+    ),
+];
+
+/// A projector that runs until it cannot go on, or is told to end.
+struct Projector {
+    seen: Projection,
+    task: JoinHandle<Result<(), String>>,
+    end: oneshot::Sender<()>,
+}
+
+fn project(log: JetStreamLog, dir: &Path) -> Projector {
+    let commits =
+        runner::Options { commit_every: Duration::from_millis(20), ..runner::Options::default() };
+    let (runner, seen) = Runner::new(SledStore::open(dir).unwrap(), commits);
+    let (end, ended) = oneshot::channel::<()>();
+    let task = tokio::spawn(async move {
+        runner.run(&log, ended).await.map(drop).map_err(|error| error.to_string())
+    });
+    Projector { seen, task, end }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_done_to_a_stream_is_named() {
+    let mut all = JoinSet::new();
+    for version in Version::ALL {
+        for case in CASES {
+            all.spawn(check(version, case));
+        }
+    }
+    all.join_all().await;
+}
+
+async fn check(version: Version, (harm, running, starting): (Harm, &str, &str)) {
+    let what = format!("{version:?} {harm:?}");
+    let (server, dir) = (server(version), tempfile::tempdir().unwrap());
+    let log = open(&server.url()).await;
+    append(&log, 0..10).await;
+    let mut projector = project(log.clone(), dir.path());
+    projector.seen.wait_for(RECORDS).await.unwrap();
+    while projector.seen.status().committed < RECORDS {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let admin = async_nats::connect(server.url()).await.unwrap();
+    harm.happens(&admin, &server.url()).await;
+    let Projector { seen, task, end } = projector;
+    let said = timeout(PATIENCE, task).await.unwrap_or_else(|_| panic!("{what} is not noticed"));
+    let said = said.unwrap().expect_err(&what);
+    assert!(said.contains(running), "{what}: {said}");
+    assert_eq!(seen.status().stopped.as_deref(), Some(&*said), "{what}: everybody is told");
+    drop(end);
+    if starting.is_empty() {
+        // Whether it is the same process that starts again or another, no row is served.
+        let Projector { mut seen, task, .. } = project(log, dir.path());
+        let refused = seen.caught_up().await.unwrap_err();
+        assert!(refused.to_string().contains(running), "{what}: {refused}");
+        assert!(task.await.unwrap().is_err() && seen.status().position == 0, "{what}");
+    } else {
+        let Projector { mut seen, task, end } = project(open(&server.url()).await, dir.path());
+        seen.caught_up().await.unwrap();
+        let Found::Discarded { why } = seen.status().store else { panic!("{what} is not said") };
+        assert!(why.contains(starting), "{what}: {why}");
+        assert_eq!(seen.status().began, 0, "{what}: the rows are not begun with");
+        drop(end);
+        task.await.unwrap().unwrap();
+    }
+}
+
+/// The first pods of which four events each are told.
+async fn append(log: &JetStreamLog, pods: std::ops::Range<u64>) {
+    let events: Vec<_> = pods.flat_map(|number| pod(number * 5 + 1)).collect();
+    log.append(new_events(&events)).await.unwrap();
+}
+
+impl Harm {
+    async fn happens(self, admin: &Client, url: &str) {
+        match self {
+            Self::Purged(last) => {
+                permit(admin).await;
+                ask(admin, "STREAM.PURGE.BIZRQ", json!({ "seq": last + 1 })).await;
+            }
+            Self::Deleted(sequence) => {
+                permit(admin).await;
+                ask(admin, "STREAM.MSG.DELETE.BIZRQ", json!({ "seq": sequence })).await;
+            }
+            Self::Gone => drop(ask(admin, "STREAM.DELETE.BIZRQ", json!({})).await),
+            Self::Restored(same, others) => {
+                let messages = messages(admin).await;
+                ask(admin, "STREAM.DELETE.BIZRQ", json!({})).await;
+                let log = open(url).await;
+                publish(admin, &messages[..same as usize]).await;
+                let pods = (0..others).flat_map(|number| pod(1000 + number));
+                let events: Vec<_> = pods.take(others as usize).collect();
+                log.append(new_events(&events)).await.unwrap();
+            }
+        }
+    }
+}
+
+/// Makes a stream of which records can be deleted, with the same records: nobody notices.
+async fn permit(admin: &Client) {
+    let messages = messages(admin).await;
+    ask(admin, "STREAM.DELETE.BIZRQ", json!({})).await;
+    let config = json!({ "name": "BIZRQ", "subjects": ["bizrq.v1.>"], "storage": "file",
+        "retention": "limits", "num_replicas": 1, "max_msgs": -1, "max_bytes": -1,
+        "max_consumers": -1, "discard": "new" });
+    ask(admin, "STREAM.CREATE.BIZRQ", config).await;
+    publish(admin, &messages).await;
+}
+
+async fn ask(admin: &Client, subject: &str, body: Value) -> Value {
+    let answer = admin.request(format!("$JS.API.{subject}"), body.to_string().into()).await;
+    let answer: Value = serde_json::from_slice(&answer.unwrap().payload).unwrap();
+    assert!(answer.get("error").is_none(), "{subject}: {answer}");
+    answer
+}
+
+type Kept = (String, HeaderMap, Bytes);
+
+async fn messages(admin: &Client) -> Vec<Kept> {
+    let stream = jetstream::new(admin.clone()).get_stream("BIZRQ").await.unwrap();
+    let mut kept = Vec::new();
+    for sequence in 1..=RECORDS {
+        let message = stream.get_raw_message(sequence).await.unwrap();
+        kept.push((message.subject.to_string(), message.headers, message.payload));
+    }
+    kept
+}
+
+async fn publish(admin: &Client, messages: &[Kept]) {
+    let jetstream = jetstream::new(admin.clone());
+    for (subject, headers, payload) in messages.iter().cloned() {
+        jetstream.publish_with_headers(subject, headers, payload).await.unwrap().await.unwrap();
+    }
+}
