@@ -225,7 +225,6 @@ impl JetStreamLog {
             ("limitOfBytes", limit(info.config.max_bytes)),
             ("limitOfRecords", limit(info.config.max_messages)),
             ("replicas", info.config.num_replicas.to_string()),
-            ("consumers", info.state.consumer_count.to_string()),
         ]);
         facts.insert("settings", stream::judged(&stream).await?);
         if let Some(cluster) = info.cluster {
