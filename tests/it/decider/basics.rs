@@ -3,11 +3,55 @@
 use super::replica::{Replica, create, declared, dry, options, propose};
 use bizrq::{
     decider::{Answer, Expired, Expiry, Options, Unavailable, transport::Alone},
-    domain::admission::Reason,
-    event_log::{EventLog, Reader, memory::MemoryLog},
+    domain::{admission::Reason, event::Position, merkle::Frontier},
+    event_log::{
+        AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records,
+        memory::{MemoryLog, MemoryReader},
+    },
 };
 use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+/// A memory log whose records are read a second after they were acknowledged.
+struct Late(MemoryLog);
+
+struct LateReader(MemoryReader);
+
+impl EventLog for Late {
+    type Reader = LateReader;
+
+    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
+        self.0.append(events).await
+    }
+
+    async fn decide(&self, expected: Position, event: NewEvent) -> Result<Appended, AppendError> {
+        self.0.decide(expected, event).await
+    }
+
+    async fn head(&self) -> Result<Head, ReadError> {
+        self.0.head().await
+    }
+
+    async fn tree(&self) -> Result<Frontier, ReadError> {
+        self.0.tree().await
+    }
+
+    fn read(&self, from: Position) -> Result<LateReader, ReadError> {
+        self.0.read(from).map(LateReader)
+    }
+}
+
+impl Reader for LateReader {
+    async fn next(&mut self) -> Result<Option<Records>, ReadError> {
+        self.0.next().await
+    }
+
+    async fn tail(&mut self) -> Result<Records, ReadError> {
+        let records = self.0.tail().await;
+        sleep(Duration::from_secs(1)).await;
+        records
+    }
+}
 
 /// A log in which `team` may use four cores.
 async fn four_cores() -> Arc<MemoryLog> {
@@ -94,6 +138,23 @@ async fn many_who_wait_become_few_records_and_no_limit_is_passed() {
     }
     assert_eq!(allowed, 100);
     assert!(position(&log).await < 50, "{} records", position(&log).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_acknowledged_and_not_read_yet_counts_once() {
+    let log = Late(MemoryLog::default());
+    log.append(vec![declared("team", "", 4)]).await.unwrap();
+    let replica = Replica::start(Arc::new(log), options());
+    for n in 0..4 {
+        let asked = create(&format!("r{n}"), &format!("w{n}"), "team", 1);
+        let told = replica.ask(asked).await;
+        let stands = matches!(told, Answer::Allowed { recorded: Some(at), .. } if at == n + 2);
+        assert!(stands, "{told:?}");
+    }
+    let refused = replica.ask(create("r4", "w4", "team", 1)).await;
+    assert_eq!(reason(&refused), Some(Reason::QuotaExceeded), "{refused:?}");
+    assert_eq!(replica.decider.counts().conflicts, 0, "it knows its own decisions");
+    replica.stop().await;
 }
 
 #[tokio::test]
