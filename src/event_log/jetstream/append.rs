@@ -157,8 +157,7 @@ impl Appender {
         }
     }
 
-    /// A lane that nobody uses. A new one is made by a connection that is there: without one the client's own queue
-    /// fills up, and who comes then would wait for ever.
+    /// A lane that nobody uses, or a new one: without a connection the client would let us wait for it for ever.
     async fn lane(&self, due: Instant) -> Result<Lane, Failure> {
         let spare = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(lane) = spare {
