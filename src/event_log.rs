@@ -21,6 +21,7 @@ pub mod error;
 pub mod file;
 #[cfg(feature = "jetstream")]
 pub mod jetstream;
+pub mod lock;
 pub mod memory;
 pub mod records;
 pub mod schema;

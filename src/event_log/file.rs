@@ -21,7 +21,9 @@ pub mod roots;
 pub mod segments;
 
 use super::{
-    AppendError, Appended, EventLog, Facts, Head, NewEvent, OpenError, ReadError, chain::Tip,
+    AppendError, Appended, EventLog, Facts, Head, NewEvent, OpenError, ReadError,
+    chain::Tip,
+    lock::{self, Lock},
 };
 use crate::domain::{event::Position, merkle::Frontier};
 use committer::{Committer, Request};
@@ -29,8 +31,7 @@ pub use reader::FileReader;
 pub use recover::Torn;
 pub(super) use recover::base;
 use std::{
-    fs::{self, File, TryLockError},
-    io::{Read, Write},
+    fs::{self, File},
     path::{Path, PathBuf},
     thread::JoinHandle,
 };
@@ -271,23 +272,12 @@ fn make_folder(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Takes the lock of the one writer and notes who holds it. The lock ends with the file handle, so also with
-/// a process that is killed.
+/// Takes the lock of the one writer.
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join("lock");
-    let io = |source| OpenError::Io { path: path.clone(), source };
-    let options = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = options.map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            file.take(64).read_to_string(&mut holder).map_err(io)?;
-            return Err(OpenError::Locked { path, holder: holder.trim().to_owned() });
-        }
-        Err(TryLockError::Error(source)) => return Err(io(source)),
+    match lock::take(&path) {
+        Ok(Lock::Ours(file)) => Ok(file),
+        Ok(Lock::Held(holder)) => Err(OpenError::Locked { path, holder }),
+        Err(source) => Err(OpenError::Io { path, source }),
     }
-    file.set_len(0).map_err(io)?;
-    writeln!(file, "process {}", std::process::id()).map_err(io)?;
-    Ok(file)
 }

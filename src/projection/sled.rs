@@ -14,10 +14,11 @@ use super::{
     keys,
     store::{Batch, EachRow, Error, Mark, Store},
 };
+use crate::event_log::lock::{self, Lock};
 use ::sled::{Config, Db, Mode};
 use std::{
-    fs::{self, File, TryLockError},
-    io::{self, Read, Write},
+    fs::{self, File},
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     thread,
@@ -214,24 +215,14 @@ fn move_aside(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the lock of the one process and notes who holds it.
+/// Takes the lock of the one process.
 fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join("lock");
-    let io = |source| io_error(&path, source);
-    let options = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = options.map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            file.take(64).read_to_string(&mut holder).map_err(io)?;
-            return Err(Error::Locked { path, holder: holder.trim().to_owned() });
-        }
-        Err(TryLockError::Error(source)) => return Err(io(source)),
+    match lock::take(&path) {
+        Ok(Lock::Ours(file)) => Ok(file),
+        Ok(Lock::Held(holder)) => Err(Error::Locked { path, holder }),
+        Err(source) => Err(io_error(&path, source)),
     }
-    file.set_len(0).map_err(io)?;
-    writeln!(file, "process {}", std::process::id()).map_err(io)?;
-    Ok(file)
 }
 
 fn io_error(path: &Path, source: io::Error) -> Error {

@@ -174,7 +174,7 @@ fn what_cannot_be_done_is_said_with_the_contracts_exit_code() {
     let late = ["--at", "2026-12-02T00:00:00Z", "--to", "2026-12-01T00:00:00Z"];
     for (args, code, words) in [
         (vec!["meter"], 2, "FILE"),
-        (vec!["meter"], 2, "--log <DIR>"),
+        (vec!["meter"], 2, "--log <LOG>"),
         (
             vec!["meter", "--from", "2030-01-01T00:00:00Z", &recording],
             2,
