@@ -37,7 +37,7 @@ Each line is one pod with constant resources in this group, from and to (open wh
 that adds, and the positions of the records that say so. Their sum is what `bizrq meter` prints for the same
 interval. --group '' is the usage that no group is billed for.")]
 pub(super) struct Args {
-    /// The log to read: a folder, or nats://host:port[,host:port]
+    /// The log to read: a folder, or nats://host:port,…
     #[arg(long, value_name = "LOG")]
     log: String,
     /// The group

@@ -30,7 +30,7 @@ Examples:
 --position use only what was on the log by then, and count up to then; with --at, up to there. Quotas are those of
 the last record that is used.")]
 pub(super) struct Args {
-    /// The log to read: a folder, or nats://host:port[,host:port]
+    /// The log to read: a folder, or nats://host:port,…
     #[arg(long, value_name = "LOG")]
     log: String,
     /// Count up to this instant

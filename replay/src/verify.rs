@@ -42,7 +42,7 @@ Quarantined records and gaps between heartbeats are listed; they are part of an 
 With --root the log must have, or once have had, this root: the one on an invoice, say, at its position.
 With --store the log is folded once more, up to where the store stands, and the first row that differs is named.")]
 pub(super) struct Args {
-    /// The log to read: a folder, or nats://host:port[,host:port]
+    /// The log to read: a folder, or nats://host:port,…
     #[arg(long, value_name = "LOG")]
     log: String,
     /// The root that it must have

@@ -68,7 +68,7 @@ struct Csv {
     /// The name under which the runs are known
     #[arg(long, value_name = "NAME", value_parser = cluster_name)]
     cluster: String,
-    /// The log to append to: a folder, or nats://host:port[,host:port]; it is made if it is missing
+    /// The log to append to: a folder, or nats://host:port,…; it is made if it is missing
     #[arg(long, value_name = "LOG")]
     log: String,
     /// How the report is shown

@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// Recordings or event lines; `-` reads standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The log to read: a folder, or nats://host:port[,host:port]
+    /// The log to read: a folder, or nats://host:port,…
     #[arg(long, value_name = "LOG")]
     log: Option<String>,
     /// Quotas whose budgets to compare with: cash left, and when it runs out

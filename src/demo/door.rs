@@ -45,6 +45,7 @@ impl Told {
     }
 
     /// Reads the answer to a review, `None` if it is none.
+    #[cfg(feature = "service")]
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let json: Value = serde_json::from_slice(text).ok()?;
         let response = json.get("response")?;

@@ -12,10 +12,7 @@ use crate::{
         merkle::Hash,
         time::Timestamp,
     },
-    event_log::{
-        AppendError, Appended, EventLog, NewEvent, Reader,
-        codec::{Decoded, Decoder},
-    },
+    event_log::{AppendError, Appended, EventLog, NewEvent},
 };
 
 /// See the head of this file.
@@ -88,12 +85,18 @@ impl Recorder {
     }
 
     /// Where the last record stands that is known here.
+    #[cfg(feature = "service")]
     pub(super) fn position(&self) -> Position {
         self.ledger.position()
     }
 
     /// Takes up what somebody else put on the log behind what was sent.
+    #[cfg(feature = "service")]
     pub(super) async fn read_back(&mut self, log: &impl EventLog) -> Result<(), Error> {
+        use crate::event_log::{
+            Reader,
+            codec::{Decoded, Decoder},
+        };
         let mut decoder = Decoder::default();
         let mut reader = log.read(self.sent.saturating_add(1))?;
         while let Some(records) = reader.next().await? {

@@ -32,7 +32,7 @@ Examples:
 
 What says the same as before appends nothing.")]
 pub(super) struct Args {
-    /// The log to append to: a folder, or nats://host:port[,host:port]; it is made if it is missing
+    /// The log to append to: a folder, or nats://host:port,…; it is made if it is missing
     #[arg(long, value_name = "LOG")]
     log: String,
     /// Who declares it: the source becomes /operators/NAME

@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// YAML files of quotas; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     quotas: Vec<PathBuf>,
-    /// The log to read: a folder, or nats://host:port[,host:port]
+    /// The log to read: a folder, or nats://host:port,…
     #[arg(long, value_name = "LOG")]
     log: Option<String>,
     /// Count spend up to this instant; now, unless given
