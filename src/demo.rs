@@ -201,10 +201,23 @@ where
 async fn go_on(
     mut world: World,
     log: &impl EventLog,
-    mut progress: impl FnMut(u64),
+    progress: impl FnMut(u64),
 ) -> Result<Played, Error> {
-    story::schedule(&mut world);
-    crowd::schedule(&mut world);
+    let ended = to_the_end(&mut world, log, progress).await;
+    // Also after an error: a stage that is dropped waits, which a thread of a runtime must not.
+    if let Some(door) = world.door.take() {
+        door.close();
+    }
+    ended.map(|()| world.into_played())
+}
+
+async fn to_the_end(
+    world: &mut World,
+    log: &impl EventLog,
+    mut progress: impl FnMut(u64),
+) -> Result<(), Error> {
+    story::schedule(world);
+    crowd::schedule(world);
     while let Some((now, happening)) = world.queue.pop() {
         if now >= end() {
             break;
@@ -215,11 +228,7 @@ async fn go_on(
             progress(world.record.ledger.position());
         }
     }
-    world.record.send(log).await?;
-    if let Some(door) = world.door.take() {
-        door.close();
-    }
-    Ok(world.into_played())
+    world.record.send(log).await
 }
 
 /// The first line in which the quotas of two ledgers differ: group and key. `None`: they agree.

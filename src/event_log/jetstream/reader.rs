@@ -38,6 +38,8 @@ pub struct JetStreamReader {
     next: Position,
     /// Gathered, not handed out: a call that is dropped loses nothing.
     ready: Records,
+    /// Where the consumer was asked to begin.
+    from: Position,
     /// The last record that was gathered, to know it again.
     last: Option<(Position, Hash)>,
     consumer: Option<Consumer>,
@@ -91,6 +93,7 @@ impl JetStreamReader {
             streams,
             next,
             ready: Records::of_messages(next),
+            from: next,
             last: None,
             consumer: None,
             head: 0,
@@ -163,7 +166,7 @@ impl JetStreamReader {
         }
         let position = self.shared.known_base().saturating_add(sequence);
         // A consumer that is asked to begin behind the end begins at the end: with less than was asked for, never more.
-        let from = self.last.map_or(self.next, |(last, _)| last);
+        let from = self.from;
         let expected = consumer.next.unwrap_or_else(|| position.min(from));
         if position != expected {
             let to = position.saturating_sub(1);
@@ -214,6 +217,7 @@ impl JetStreamReader {
         // The last record of the stream before is not in this one.
         let last = self.last.map(|(last, _)| last).filter(|last| *last > base);
         let from = last.unwrap_or(self.next);
+        self.from = from;
         let inbox = self.shared.client.new_inbox();
         let messages = self.shared.in_time(self.shared.client.subscribe(inbox.clone())).await?;
         let messages = messages.map_err(|error| self.shared.away(&error))?;

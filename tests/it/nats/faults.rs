@@ -300,7 +300,8 @@ async fn a_stream_that_is_gone_is_not_made_again_behind_our_back() {
     let jetstream = async_nats::jetstream::new(log.client());
     jetstream.delete_stream("BIZRQ").await.unwrap();
     let refused = log.append(vec![fact(2)]).await;
-    assert!(matches!(refused, Err(AppendError::Refused { .. })), "{refused:?}");
+    // It may have been ended by a roll-over whose next log comes soon: the append waits for that, then gives up.
+    assert!(matches!(refused, Err(AppendError::Away { .. })), "{refused:?}");
     let gone = log.read(1).unwrap().tail().await;
     assert!(matches!(gone, Err(ReadError::Stream(StreamError::Gone { .. }))), "{gone:?}");
 }
