@@ -1,8 +1,12 @@
 //! The commands on a stream say what they say on a folder.
 
 use super::server::{Server, Setup, Version};
+use crate::shared;
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
 use tempfile::TempDir;
 
 fn bizrq(args: &[&str]) -> Output {
@@ -11,7 +15,10 @@ fn bizrq(args: &[&str]) -> Output {
 
 /// What a command printed, as JSON, without the place of the log.
 fn json(args: &[&str]) -> Value {
-    let ran = bizrq(args);
+    printed(args, bizrq(args))
+}
+
+fn printed(args: &[&str], ran: Output) -> Value {
     let said = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(0), "{args:?}: {said}");
     let mut value: Value = serde_json::from_slice(&ran.stdout).unwrap();
@@ -58,6 +65,34 @@ fn the_demo_on_a_stream_and_what_is_asked_of_it_is_as_on_a_folder() {
         let again = bizrq(&["demo", "--log", &server.url()]);
         assert_eq!(again.status.code(), Some(4));
         assert!(String::from_utf8_lossy(&again.stderr).contains("records already"));
+    }
+}
+
+#[test]
+fn the_auditor_says_of_a_stream_what_it_says_of_a_folder() {
+    let replay = Path::new(env!("CARGO_BIN_EXE_bizrq")).with_file_name("bizrq-replay");
+    if !replay.exists() {
+        let why = "no bizrq-replay beside bizrq; run `cargo test --workspace`";
+        return shared::skip("nats::commands::the_auditor", why);
+    }
+    let (server, dir) = (Server::start(Version::New), TempDir::new().unwrap());
+    let folder = dir.path().join("log").display().to_string();
+    let ask = |log: &str| {
+        let root = json(&["demo", "--pods", "200", "--json", "--log", log])["root"].clone();
+        let run = |args: &[&str]| {
+            let args = [&[args[0], "--log", log], &args[1..], &["-o", "json"]].concat();
+            printed(&args, Command::new(&replay).args(&args).output().unwrap())
+        };
+        let mut verified = run(&["verify", "--root", root.as_str().unwrap()]);
+        // A stream has neither lines nor recorded roots.
+        verified["bytes"].take();
+        verified["roots"].take();
+        let (at, key) = ("2026-11-09T00:00:00Z", "limits.nvidia.com/gpu");
+        let explained = run(&["explain", "--group", "vision", "--key", key, "--to", at]);
+        [verified, run(&["state", "--at", at]), explained]
+    };
+    for (stream, folder) in ask(&server.url()).iter().zip(&ask(&folder)) {
+        assert_eq!(stream, folder);
     }
 }
 
