@@ -35,7 +35,7 @@ use tokio::{
 /// is waited for.
 const OVERLAY_EVENTS: usize = 16;
 
-/// For so long the projection or the log's end is waited for before late callers are looked for again.
+/// For so long the projection is waited for before late callers are looked for again.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Decides and appends.
@@ -144,7 +144,8 @@ impl<L: EventLog> Committer<L> {
         self.waiting.retain(|pending| !pending.is_late(now));
     }
 
-    /// Reads what must be read; `false`: not yet. It takes no longer than [`PATIENCE`].
+    /// Reads what must be read; `false`: not yet. It takes no longer than [`PATIENCE`], after an unclear append no
+    /// longer than an append may: a server far away needs its time to say where the log ends.
     async fn catch_up(&mut self) -> bool {
         if let Some(why) = self.projection.ended() {
             let unavailable = Unavailable::Stopped { why: why.to_string() };
@@ -157,7 +158,7 @@ impl<L: EventLog> Committer<L> {
             self.pulse.waits();
         }
         if self.behind == Behind::Unclear {
-            match timeout(PATIENCE, self.log.head()).await {
+            match timeout(self.options.append_within, self.log.head()).await {
                 Ok(Ok(head)) => self.behind = Behind::Position(head.last_decision),
                 Ok(Err(_)) => {
                     // The log is away: callers are told at their deadlines.

@@ -257,7 +257,6 @@ impl Book {
         account.newest = newest;
         let opened = account.opened.is_none();
         account.opened.get_or_insert(stamp.time);
-        let mut touched = self.tree.above(group);
         let reviewed = self.end_proposals(group, &object, newest);
         self.arrivals = self.arrivals.saturating_add(1);
         let arrival = self.arrivals;
@@ -266,8 +265,7 @@ impl Book {
             Err(fault) => Outcome::Invalid(fault),
         };
         if outcome == Outcome::InForce {
-            touched.extend(self.tree.above(group));
-            self.retry(group, &touched, spend, stamp.time);
+            self.retry(group, spend, stamp.time);
         }
         Ok(Declared { opened, outcome })
     }
@@ -367,53 +365,33 @@ impl Book {
         result
     }
 
-    /// Tries again, in order of arrival, what the change of `changed` may have mended (its parent was declared
-    /// after it, a limit above was raised, …), and what that mends. `touched`: where the change counts.
-    fn retry(&mut self, changed: GroupId, touched: &[GroupId], spend: &impl Spend, now: Timestamp) {
-        let mut pass = self.concerned(changed, touched);
-        let mut next = BTreeSet::new();
-        loop {
-            let Some((arrival, group)) = pass.pop_first() else {
-                if next.is_empty() {
-                    return;
+    /// Tries everything again that is not in force, in order of arrival: the change of `changed` may have mended it
+    /// (its parent was declared after it, a limit above was raised, …), or room that became free since it was last
+    /// tried; then what that mends. What waits for a parent is left alone until the parent is there.
+    fn retry(&mut self, changed: GroupId, spend: &impl Spend, now: Timestamp) {
+        let mut mended = vec![changed];
+        while !mended.is_empty() {
+            let waiting = mended.drain(..).flat_map(|parent| self.waiting_for(parent));
+            let mut pass: BTreeSet<_> = waiting.collect();
+            pass.extend(self.invalid.iter().filter_map(|group| self.arrived(*group)));
+            while let Some((arrival, group)) = pass.pop_first() {
+                let Some(object) = self.invalid(group).map(|i| i.object.clone()) else { continue };
+                if self.put_in_force(group, object, arrival, false, spend, now).is_ok() {
+                    pass.extend(self.waiting_for(group).into_iter().filter(|(a, _)| *a > arrival));
+                    mended.push(group);
                 }
-                pass = std::mem::take(&mut next);
-                continue;
-            };
-            let Some(object) = self.invalid(group).map(|i| i.object.clone()) else { continue };
-            let mut touched = self.tree.above(group);
-            if self.put_in_force(group, object, arrival, false, spend, now).is_ok() {
-                touched.extend(self.tree.above(group));
-                let (later, earlier): (BTreeSet<_>, BTreeSet<_>) =
-                    self.concerned(group, &touched).into_iter().partition(|(a, _)| *a > arrival);
-                pass.extend(later);
-                next.extend(earlier);
             }
         }
     }
 
-    /// Groups whose newest object is not in force, of which a change of `changed` may alter this.
-    fn concerned(&self, changed: GroupId, touched: &[GroupId]) -> BTreeSet<(u64, GroupId)> {
-        let children = self.waiting.get(&changed).filter(|_| self.declaration(changed).is_some());
-        let children = children.into_iter().flatten().copied();
-        let concerns = |group: &GroupId| {
-            let Some(invalid) = self.invalid(*group) else { return false };
-            let parent = invalid.object.spec.parent;
-            touched.contains(group)
-                || match &invalid.fault {
-                    Fault::KeyNotInParent(_) => {
-                        parent.is_some_and(|parent| self.tree.is_above(changed, parent))
-                    }
-                    Fault::ParentExceeded(all) => all.iter().any(|e| touched.contains(&e.group)),
-                    Fault::DifferentTree(_) => true,
-                    _ => false,
-                }
-        };
-        let others = self.invalid.iter().copied().filter(concerns);
-        children
-            .chain(others)
-            .filter_map(|group| Some((self.invalid(group)?.arrival, group)))
-            .collect()
+    /// Groups that wait for `parent`, if it is there now.
+    fn waiting_for(&self, parent: GroupId) -> Vec<(u64, GroupId)> {
+        let children = self.waiting.get(&parent).filter(|_| self.declaration(parent).is_some());
+        children.into_iter().flatten().filter_map(|group| self.arrived(*group)).collect()
+    }
+
+    fn arrived(&self, group: GroupId) -> Option<(u64, GroupId)> {
+        Some((self.invalid(group)?.arrival, group))
     }
 
     /// A quota object is no more. Its account stays where it is.
@@ -434,10 +412,8 @@ impl Book {
         if account.invalid.as_ref().is_some_and(|i| i.object.uid == uid) {
             self.forget_invalid(group);
         }
-        let mut touched = self.tree.above(group);
         self.settle(group);
-        touched.extend(self.tree.above(group));
-        self.retry(group, &touched, spend, stamp.time);
+        self.retry(group, spend, stamp.time);
     }
 
     /// A change of a quota object was let through its review.

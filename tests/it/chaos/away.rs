@@ -2,15 +2,22 @@
 //! everything goes on by itself. An outage of a minute is one of seconds here, of shorter deadlines.
 
 use super::{child, folded, new_events, open, pod, server};
-use crate::nats::{
-    proxy::Proxy,
-    server::{PATIENCE, Server, Version},
+use crate::{
+    decider::replica::{self, Replica, create, declared},
+    nats::{
+        proxy::Proxy,
+        server::{PATIENCE, Server, Version},
+    },
 };
-use bizrq::event_log::{AppendError, EventLog, Reader, conformance::fact, jetstream::JetStreamLog};
+use bizrq::{
+    decider::{self, Answer},
+    event_log::{AppendError, EventLog, Reader, conformance::fact, jetstream::JetStreamLog},
+};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Lines},
     process::ChildStdout,
+    sync::Arc,
     time::Duration,
 };
 use tokio::{task::JoinSet, time::timeout};
@@ -139,4 +146,28 @@ async fn get_stuck(server: &Server, version: Version) {
         Version::Old => ask(format!("CONSUMER.DELETE.BIZRQ.{name}"), json!({})).await,
     };
     assert!(answer.get("error").is_none(), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decider_far_away_goes_on_after_an_answer_that_was_lost() {
+    let server = server(Version::New);
+    let direct = open(&server.url()).await;
+    direct.append(vec![declared("team", "", 4)]).await.unwrap();
+    let proxy = Proxy::start(server.port()).await;
+    proxy.delay(Duration::from_millis(60));
+    let once = decider::Options { append_within: Duration::from_secs(1), ..replica::options() };
+    let replica = Arc::new(Replica::start(Arc::new(open(&proxy.url()).await), once));
+    assert!(replica.ask(create("r1", "w1", "team", 1)).await.is_allowed());
+    proxy.swallow_answers(true);
+    let asked = tokio::spawn({
+        let replica = Arc::clone(&replica);
+        async move { replica.ask(create("r2", "w2", "team", 3)).await }
+    });
+    while direct.head().await.unwrap().position < 3 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    proxy.cut();
+    proxy.swallow_answers(false);
+    let told = asked.await.unwrap();
+    assert!(matches!(told, Answer::Allowed { recorded: Some(3), .. }), "{told:?}");
 }

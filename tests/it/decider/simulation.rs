@@ -219,7 +219,6 @@ fn simulate(
 }
 
 #[test]
-#[ignore = "about one run in ten finds a decision above a limit, not yet explained; run it by hand: --ignored"]
 fn whatever_fails_every_decision_is_right_and_made_once() {
     let mut noted = BTreeMap::<&str, u64>::new();
     for seed in seeds(4) {

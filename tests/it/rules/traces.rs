@@ -446,6 +446,20 @@ fn a_child_declared_before_its_parent_comes_into_force_with_it() {
 }
 
 #[test]
+fn what_was_not_in_force_is_tried_again_when_room_was_made_and_any_quota_changes() {
+    let mut t = Trace::new();
+    t.admitted(&create(5, "w0", "R", [3, 0]));
+    let outcome = t.declared("E", 9, "R", hard(2, -1, -1)).outcome;
+    assert!(matches!(outcome, Outcome::Invalid(Fault::ParentExceeded(_))), "{outcome:?}");
+    t.real.apply(&Rec::Gone { uid: 5 });
+    t.expired(t.real.position - 2, 5);
+    let e = t.real.names.known_group("E").unwrap();
+    assert!(t.real.book.invalid(e).is_some());
+    t.declared("S", 4, "", hard(5, -1, -1));
+    assert_eq!((t.real.book.invalid(e), t.real.used("R")[0]), (None, 6), "4 to A, 2 to E");
+}
+
+#[test]
 fn a_limit_that_was_lowered_below_use_stops_growth_and_nothing_else() {
     let mut t = Trace::new();
     t.admitted(&create(5, "w0", "S", [3, 0]));
