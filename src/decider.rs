@@ -91,7 +91,7 @@ pub struct Options {
     pub queue: usize,
     /// So many admissions are one event at most.
     pub batch_items: usize,
-    /// An event is not larger.
+    /// An event is not larger, nor larger than half of what the log takes.
     pub batch_bytes: usize,
     /// An append that is not answered for so long is unclear.
     pub append_within: Duration,
@@ -130,7 +130,7 @@ impl fmt::Debug for Options {
 
 impl Default for Options {
     /// This host's clock. 4,096 reviews are a tenth of a second's work; 512 admissions take about 300 KiB, and half
-    /// of what a NATS server takes in one message (1 MiB) is 512 KiB.
+    /// of what a NATS server takes in one message, as delivered (1 MiB), is 512 KiB.
     fn default() -> Self {
         Self {
             replica: format!("process-{}", std::process::id()),

@@ -28,7 +28,7 @@ pub mod schema;
 pub mod survey;
 
 use crate::domain::{event::Position, merkle::Frontier};
-pub use any::{AnyLog, Facts};
+pub use any::{AnyLog, AnyReader, Facts};
 pub use codec::NewEvent;
 pub use error::{AppendError, LineError, OpenError, ReadError};
 pub use records::Records;
@@ -90,6 +90,11 @@ pub trait EventLog: Send + Sync {
 
     /// Reads from the record at `from` (1 is the first) on, which need not be there yet.
     fn read(&self, from: Position) -> Result<Self::Reader, ReadError>;
+
+    /// Bytes that an event's attributes and data may have together: of a server, what it takes at the moment.
+    fn max_event_bytes(&self) -> usize {
+        usize::MAX
+    }
 }
 
 /// A place in a log from which records are read in order.

@@ -26,7 +26,7 @@ enum What {
     Tail(tail::Args),
     /// Copy the log into an archive, a folder that is itself a log
     Export(export::Args),
-    /// Put an archive into an empty log: the same positions, the same root
+    /// Put an archive into a log: the same positions, the same root
     Import(import::Args),
     /// End the log and begin the next one, at the next position
     Roll(roll::Args),

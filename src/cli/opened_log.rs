@@ -8,7 +8,7 @@ use crate::{
         merkle::Frontier,
     },
     event_log::{
-        AnyLog, Appended, EventLog, Facts, Head, NewEvent, OpenError,
+        AnyLog, AnyReader, Appended, EventLog, Facts, Head, NewEvent, OpenError,
         bulk::{self, Batch, Source},
         codec::{Decoded, Decoder, EncodeError, Scanned},
         survey::Survey,
@@ -124,6 +124,16 @@ impl OpenedLog {
     /// Where the log ends.
     pub(super) fn head(&self) -> Result<Head, Error> {
         self.runtime.block_on(self.log.head()).map_err(|e| self.failed(e))
+    }
+
+    /// First and last position.
+    pub(super) fn range(&self) -> Result<(Position, Position), Error> {
+        self.runtime.block_on(self.log.range()).map_err(|e| self.failed(e))
+    }
+
+    /// Reads from the record at `from` on; of several logs the last alone.
+    pub(super) fn reader(&self, from: Position) -> Result<AnyReader, Error> {
+        self.runtime.block_on(async { self.log.read(from) }).map_err(|e| self.failed(e))
     }
 
     /// The tree of all its records.

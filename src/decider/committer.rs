@@ -192,7 +192,8 @@ impl<L: EventLog> Committer<L> {
             recent: &self.recent,
             floor: self.floor,
             now: (self.options.now)(),
-            batch_bytes: self.options.batch_bytes,
+            // Half of what the log takes, so that what stands around a batch never makes it too large.
+            batch_bytes: self.options.batch_bytes.min(self.log.max_event_bytes() / 2),
         };
         let round = round::decide(self.projection.desk(), &mut basis, asks);
         self.metrics.count(|counts| counts.repeated += round.repeated);

@@ -288,6 +288,15 @@ impl EventLog for AnyLog {
             Self::Memory(log) => log.read(from).map(AnyReader::Memory),
         }
     }
+
+    fn max_event_bytes(&self) -> usize {
+        match self {
+            Self::File(log) => log.max_event_bytes(),
+            #[cfg(feature = "jetstream")]
+            Self::JetStream(log) => log.max_event_bytes(),
+            Self::Memory(log) => log.max_event_bytes(),
+        }
+    }
 }
 
 impl Reader for AnyReader {

@@ -192,12 +192,6 @@ impl JetStreamLog {
         &self.name
     }
 
-    /// Bytes that an event's attributes and data may have together: what the server takes, less what we add.
-    #[must_use]
-    pub fn max_event_bytes(&self) -> usize {
-        append::max_event_bytes(&self.streams.current())
-    }
-
     /// The tree before the first record that the server has: not empty where that continues another log.
     ///
     /// # Errors
@@ -344,6 +338,11 @@ impl EventLog for JetStreamLog {
 
     fn read(&self, from: Position) -> Result<JetStreamReader, ReadError> {
         Ok(JetStreamReader::new(Arc::clone(&self.streams), from))
+    }
+
+    /// What the server takes, less what we add.
+    fn max_event_bytes(&self) -> usize {
+        append::max_event_bytes(&self.streams.current())
     }
 }
 

@@ -20,6 +20,16 @@ pub(crate) fn find(test: &str, name: &str) -> Option<PathBuf> {
     None
 }
 
+/// The auditor's program, where it was built beside ours; else a line that says that `test` was not run.
+pub(crate) fn replay(test: &str) -> Option<PathBuf> {
+    let replay = Path::new(env!("CARGO_BIN_EXE_bizrq")).with_file_name("bizrq-replay");
+    if replay.exists() {
+        return Some(replay);
+    }
+    skip(test, "no bizrq-replay beside bizrq; run `cargo test --workspace`");
+    None
+}
+
 /// Says that a test was not run. Written past the harness, which would keep a passing test's words to itself.
 pub(crate) fn skip(test: &str, reason: &str) {
     let _ = writeln!(io::stdout().lock(), "SKIPPED {test}: {reason}");

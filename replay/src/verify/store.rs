@@ -1,10 +1,15 @@
 //! `bizrq-replay verify --store`: are a store's rows what the log says at their position?
+//!
+//! A stream has no leaves beside its records. Of one that was replaced, a store of before names the block that differs.
 
 use super::finding::{Finding, What};
 use crate::reading::{Halt, Log};
 use bizrq::{
     cli::Error,
-    domain::{event::Position, ledger::Ledger},
+    domain::{
+        event::Position,
+        ledger::{Ledger, ROOT_EVERY},
+    },
     projection::{
         SledStore, Store,
         checkpoint::{self, Checkpoint},
@@ -23,7 +28,14 @@ pub(super) struct Compared {
     pub(super) rows: usize,
     /// What differs first; `None` where all of it is what the log says.
     #[serde(skip)]
-    difference: Option<String>,
+    difference: Option<Difference>,
+}
+
+/// What of a store is not what the log says.
+struct Difference {
+    /// First and last record that it is about.
+    records: (Position, Position),
+    why: String,
 }
 
 /// Folds the log to where the store stands, and compares every row.
@@ -41,39 +53,62 @@ pub(super) fn compare(log: &Log, dir: &Path) -> Result<Compared, Error> {
         held.insert(key, bytes.to_vec());
         Ok(())
     });
-    if let Err(damaged) = read.and_then(|()| Checkpoint::load(&store, mark.options)) {
-        return Ok(Compared::damaged(position, damaged));
-    }
+    let loaded = read.and_then(|()| Checkpoint::load(&store, mark.options));
+    let kept = match loaded {
+        Ok(Some((kept, _))) => kept,
+        Ok(None) => return Err(failed("its rows are gone".to_owned())),
+        Err(damaged) => return Ok(Compared::damaged(position, damaged)),
+    };
     let mut ledger = Ledger::new(mark.options);
     log.records("folding", position, |record| {
         log.apply(&mut ledger, record)?;
         Ok::<_, Halt>(())
     })?;
     let rows = held.len();
-    let difference = if ledger.position() < position {
-        Some(format!("it stands at position {position}, but the log ends at {}", ledger.position()))
-    } else if ledger.root() != mark.root() {
-        let (root, said) = (mark.root(), ledger.root());
-        Some(format!(
-            "it stands for root {root}, but the log's root at position {position} is {said}"
-        ))
+    let difference = if ledger.root() != mark.root() {
+        Some(first_block(&kept, &ledger))
     } else {
         let first = checkpoint::first_difference(&held, &mut ledger);
         let first = first.map_err(|e| failed(e.to_string()))?;
-        first.map(|key| {
-            format!("row {:?} {} {} is not what the log says", key.table, key.period, key.block)
+        first.map(|key| Difference {
+            records: (position, position),
+            why: format!(
+                "row {:?} {} {} is not what the log says",
+                key.table, key.period, key.block
+            ),
         })
     };
     Ok(Compared { position, rows, difference })
 }
 
+/// The first block of records that are not those that the rows follow from: both keep the root of every block.
+fn first_block(kept: &Ledger, log: &Ledger) -> Difference {
+    let (position, end) = (kept.position(), log.position());
+    let same = kept.roots().iter().zip(log.roots()).take_while(|(kept, log)| kept == log).count();
+    let before = ROOT_EVERY.saturating_mul(same as u64);
+    let differs = kept.roots().len() > same && log.roots().len() > same;
+    if end < position && !differs {
+        let why = format!("it stands at position {position}, but the log ends at {end}");
+        return Difference { records: (end.saturating_add(1), position), why };
+    }
+    let last = before.saturating_add(ROOT_EVERY).min(position);
+    let (root, said) = (kept.root(), log.root());
+    let first = before.saturating_add(1);
+    let why = format!(
+        "it stands for root {root} at position {position}, the log has {said} at {end}; the first records that differ \
+         are among {first} to {last}"
+    );
+    Difference { records: (first, last), why }
+}
+
 impl Compared {
     pub(super) fn finding(&self) -> Option<Finding> {
-        let why = self.difference.as_ref()?;
-        Some(Finding::of(What::Store, self.position, self.position, format!("the store: {why}")))
+        let Difference { records: (from, to), why } = self.difference.as_ref()?;
+        Some(Finding::of(What::Store, *from, *to, format!("the store: {why}")))
     }
 
     fn damaged(position: Position, why: store::Error) -> Self {
-        Self { position, rows: 0, difference: Some(why.to_string()) }
+        let difference = Difference { records: (position, position), why: why.to_string() };
+        Self { position, rows: 0, difference: Some(difference) }
     }
 }

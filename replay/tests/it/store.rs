@@ -41,7 +41,7 @@ fn a_store_is_what_the_log_says_or_the_first_row_that_differs_is_named() {
     for (name, batch, why) in [
         ("whole", batch(&log, 1500, 0), None),
         ("a while ago", batch(&log, 700, 0), None),
-        ("another log's", batch(&other, 1500, 0), Some("it stands for root")),
+        ("another log's", batch(&other, 1500, 0), Some("differ are among 1 to 1024")),
         ("one record was not taken", batch(&log, 1500, 900), Some("is not what the log says")),
     ] {
         let position = batch.mark.position();
@@ -72,6 +72,9 @@ fn a_store_that_is_ahead_or_not_there_or_held_is_said() {
     let ran = log.run(&["verify", "--store", &path]);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("but the log ends at 300"), "{}", ran.stdout);
+    let json = log.run(&["verify", "--store", &path, "-o", "json"]).json();
+    let finding = &json["findings"][0];
+    assert_eq!((&finding["from"], &finding["to"]), (&301.into(), &400.into()), "{finding}");
     let ran = log.run(&["verify", "--store", "/nowhere"]);
     assert_eq!(ran.code, 4, "{}", ran.stdout);
     let _held = SledStore::open(&ahead).unwrap();

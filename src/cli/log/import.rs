@@ -1,7 +1,9 @@
-//! `bizrq log import`: puts an archive into an empty log, every record at the position that it had.
+//! `bizrq log import`: puts an archive into a log, every record at the position that it had.
 //!
-//! The whole archive is proved first; only then is anything appended. An import that was interrupted goes on where
-//! it stopped, after proving that what the log holds is the beginning of the archive.
+//! The whole archive is proved first; only then is anything appended. What the log holds already is compared with the
+//! archive record by record, and the import goes on behind it: so does one that was interrupted.
+
+mod held;
 
 use super::{Format, facts};
 use crate::{
@@ -12,6 +14,7 @@ use crate::{
     },
     event_log::{NewEvent, archive::Manifest, codec::Scanned, survey::Survey},
 };
+use held::Held;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -22,8 +25,9 @@ Examples:
   bizrq log import --log nats://localhost:4222 ./archive
   bizrq log import --log nats://localhost:4222 ./log     # a file log moves to NATS
 
-The log must be empty, or hold the beginning of the archive. Nobody else may append to it meanwhile. What was
-imported has the archive's positions and its root.")]
+The log must be empty, or hold the archive's beginning, or all of it and more: what both hold is compared, and the
+first record that differs is named. Nobody else may append to the log meanwhile. What was imported has the archive's
+positions and its root.")]
 pub(super) struct Args {
     /// The log to fill
     #[arg(long, value_name = "LOG")]
@@ -53,14 +57,16 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let archive = OpenedLog::open_read(&args.dir.display().to_string())?;
     let (whole, opening) = prove(&archive, &args.dir)?;
     let target = open(&args.log, &whole.base, opening.as_ref())?;
+    let (first, last) = (whole.base.position().saturating_add(1), whole.tree.position());
     let mut filling =
-        Filling { target: &target, held: target.tree()?, next: Vec::new(), copied: 0 };
-    filling.begin(&whole)?;
+        Filling { target: &target, held: Held::of(&target, first)?, next: Vec::new(), copied: 0 };
+    filling.held.meets(first, last)?;
     archive
         .survey("importing", |position, scanned, survey| filling.take(position, scanned, survey))?;
-    filling.flush(whole.tree.position())?;
+    filling.flush(last)?;
     let (copied, tree) = (filling.copied, target.tree()?);
-    if tree != whole.tree {
+    let held_all = filling.held.tree.position() > last;
+    if tree != whole.tree && !held_all {
         let (root, wanted) = (tree.root(), whole.tree.root());
         let why = format!("it has root {root}, the archive has {wanted}: somebody else appended");
         return Err(Error::log(target.address(), why));
@@ -125,37 +131,25 @@ fn open(log: &str, base: &Frontier, opening: Option<&NewEvent>) -> Result<Opened
 /// The log that is being filled.
 struct Filling<'l> {
     target: &'l OpenedLog,
-    /// What it held before, which is compared, not copied.
-    held: Frontier,
+    held: Held<'l>,
     next: Vec<NewEvent>,
     copied: u64,
 }
 
 impl Filling<'_> {
-    /// What the log holds must lie within the archive.
-    fn begin(&self, whole: &Survey) -> Result<(), Error> {
-        let (held, to) = (self.held.position(), whole.tree.position());
-        if held > to || held < whole.base.position() {
-            let from = whole.base.position().saturating_add(1);
-            return Err(self.another(format!("it ends at {held}, the archive has {from} to {to}")));
-        }
-        Ok(())
-    }
-
     fn take(
         &mut self,
         position: Position,
         scanned: &Scanned<'_>,
         survey: &Survey,
     ) -> Result<(), Error> {
-        let held = self.held.position();
+        let held = self.held.tree.position();
+        if survey.records() == 1 && survey.base.position() == held {
+            self.held.compare_trees(&survey.base)?;
+        }
         if position <= held {
-            let (ours, theirs) = (self.held.root(), survey.tree.root());
-            if position == held && ours != theirs {
-                let why = format!("at position {held} it has root {ours}, the archive {theirs}");
-                return Err(self.another(why));
-            }
-            return Ok(());
+            self.held.compare(position, scanned)?;
+            return if position == held { self.held.compare_trees(&survey.tree) } else { Ok(()) };
         }
         self.next.push(copied(position, scanned)?);
         if self.next.len() >= BATCH { self.flush(position) } else { Ok(()) }
@@ -170,12 +164,6 @@ impl Filling<'_> {
             self.copied = self.copied.saturating_add(count);
         }
         Ok(())
-    }
-
-    fn another(&self, why: String) -> Error {
-        let why =
-            format!("it holds other records than the archive ({why}); import into an empty log");
-        Error::log(self.target.address(), why)
     }
 }
 

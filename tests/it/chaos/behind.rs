@@ -1,10 +1,11 @@
 //! A stream that is changed behind our back, by an administrator who may: the running projector says so and names
-//! the records, and so does a start with the rows of before.
+//! the records, and so do a start with the rows of before and the auditor.
 
 use super::{new_events, open, pod};
 use crate::{
     chaos::server,
     nats::server::{PATIENCE, Version},
+    shared,
 };
 use async_nats::{Client, HeaderMap, jetstream};
 use bizrq::{
@@ -16,7 +17,7 @@ use bizrq::{
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::{path::Path, time::Duration};
+use std::{path::Path, process::Command, time::Duration};
 use tokio::{
     sync::oneshot,
     task::{JoinHandle, JoinSet},
@@ -61,6 +62,20 @@ const CASES: [(Harm, &str, &str); 8] = [
         "the record at position 40 is not the one that was read before",
         "its last record, at position 40, has the leaf",
     ),
+];
+
+/// What a finding is, and the first and last record that it is about.
+type Named = (&'static str, u64, u64);
+
+/// What the auditor names, given the root of before and a store of before.
+const VERIFIED: [(Harm, &[Named]); 7] = [
+    (Harm::Purged(RECORDS), &[("removed", 1, 40)]),
+    (Harm::Purged(10), &[("removed", 1, 10)]),
+    (Harm::Deleted(7), &[("removed", 7, 7)]),
+    (Harm::Deleted(RECORDS), &[("removed", 40, 40)]),
+    (Harm::Restored(30, 0), &[("root", 0, 0), ("store", 31, 40)]),
+    (Harm::Restored(30, 10), &[("root", 0, 0), ("store", 1, 40)]),
+    (Harm::Restored(0, 50), &[("root", 0, 0), ("store", 1, 40)]),
 ];
 
 /// A projector that runs until it cannot go on, or is told to end.
@@ -127,6 +142,54 @@ async fn check(version: Version, (harm, running, starting): (Harm, &str, &str)) 
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_auditor_names_what_was_done_to_a_stream() {
+    if shared::replay("chaos::behind::the_auditor").is_none() {
+        return;
+    }
+    for version in Version::ALL {
+        for (harm, named) in VERIFIED {
+            verified(version, harm, named).await;
+        }
+    }
+}
+
+async fn verified(version: Version, harm: Harm, named: &[Named]) {
+    let (server, dir) = (server(version), tempfile::tempdir().unwrap());
+    let (url, log) = (server.url(), open(&server.url()).await);
+    append(&log, 0..10).await;
+    let root = log.tree().await.unwrap().root().to_string();
+    let Projector { mut seen, task, end } = project(log, dir.path());
+    seen.wait_for(RECORDS).await.unwrap();
+    drop((end, seen));
+    task.await.unwrap().unwrap();
+    let store = dir.path().display().to_string();
+    let verify = async || {
+        let (url, root, store) = (url.clone(), root.clone(), store.clone());
+        let run = move || {
+            let replay = shared::replay("").unwrap();
+            let args = ["verify", "-o", "json", "--log", &url, "--root", &root, "--store", &store];
+            Command::new(replay).args(args).output().unwrap()
+        };
+        let ran = tokio::task::spawn_blocking(run).await.unwrap();
+        let said: Value = serde_json::from_slice(&ran.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&ran.stderr)));
+        (ran.status.code(), said)
+    };
+    let (code, said) = verify().await;
+    assert_eq!((code, said["findings"].as_array().unwrap().len()), (Some(0), 0), "{said}");
+    let admin = async_nats::connect(&url).await.unwrap();
+    harm.happens(&admin, &url).await;
+    cover(&admin).await;
+    let (code, said) = verify().await;
+    let findings = said["findings"].as_array().unwrap().iter();
+    let number = |n: &Value| n.as_u64().unwrap();
+    let found: Vec<_> = findings
+        .map(|f| (f["what"].as_str().unwrap(), number(&f["from"]), number(&f["to"])))
+        .collect();
+    assert_eq!((code, &*found), (Some(1), named), "{version:?} {harm:?}: {said}");
+}
+
 /// The first pods of which four events each are told.
 async fn append(log: &JetStreamLog, pods: std::ops::Range<u64>) {
     let events: Vec<_> = pods.flat_map(|number| pod(number * 5 + 1)).collect();
@@ -167,6 +230,16 @@ async fn permit(admin: &Client) {
         "max_consumers": -1, "discard": "new" });
     ask(admin, "STREAM.CREATE.BIZRQ", config).await;
     publish(admin, &messages).await;
+}
+
+/// Sets the stream up as it must be: only its records tell.
+async fn cover(admin: &Client) {
+    let jetstream = jetstream::new(admin.clone());
+    let mut config = jetstream.get_stream("BIZRQ").await.unwrap().cached_info().config.clone();
+    config.subjects =
+        ["bizrq.v1.decision", "bizrq.v1.fact.*", "bizrq.v1.note.*"].map(str::to_owned).into();
+    (config.deny_delete, config.deny_purge) = (true, true);
+    jetstream.update_stream(&config).await.unwrap();
 }
 
 async fn ask(admin: &Client, subject: &str, body: Value) -> Value {

@@ -7,12 +7,12 @@ use super::{
 };
 use crate::nats::{
     proxy::Proxy,
-    server::{Server, Version},
+    server::{Server, Setup, Version},
 };
 use bizrq::{
     decider::{Answer, Options, nats::Nats},
     event_log::{
-        EventLog,
+        EventLog, Reader,
         jetstream::{self, JetStreamLog},
     },
 };
@@ -83,5 +83,32 @@ async fn an_answer_that_is_lost_ends_in_the_one_decision() {
         assert!(matches!(refused, Answer::Refused(_)), "{version:?}: {refused:?}");
         assert_eq!(direct.head().await.unwrap().position, 3, "{version:?}: one record each");
         assert_eq!(replica.decider.counts().unclear, 1, "{version:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_takes_at_most_half_of_what_the_server_takes() {
+    for version in Version::ALL {
+        let server = Setup::new(version).with("max_payload: 16384").start();
+        let log = open(&server.url()).await;
+        log.append(vec![declared("team", "", 1000)]).await.unwrap();
+        let replica = Arc::new(replica("one", &server.url()).await);
+        let asks = (0..200).map(|n| {
+            let replica = Arc::clone(&replica);
+            tokio::spawn(async move {
+                replica.ask(create(&format!("r{n}"), &format!("w{n}"), "team", 1)).await
+            })
+        });
+        for ask in asks.collect::<Vec<_>>() {
+            let told = ask.await.unwrap();
+            assert!(told.is_allowed(), "{version:?}: {told:?}");
+        }
+        let (mut reader, mut most) = (log.read(2).unwrap(), 0);
+        while let Some(records) = reader.next().await.unwrap() {
+            let sizes = records.iter().map(|(_, raw)| raw.scan().unwrap().data.len());
+            most = sizes.chain([most]).max().unwrap();
+        }
+        // Two hundred waiting admissions take much more; one that was cut in halves is not far below.
+        assert!((2000..=8192).contains(&most), "{version:?}: {most} bytes");
     }
 }

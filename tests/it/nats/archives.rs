@@ -54,14 +54,15 @@ async fn a_history_goes_to_a_folder_and_back_into_another_server() {
         let head = half.head().await.unwrap();
         assert_eq!((head.position, head.last_decision), (3000, 2890 + 110));
         assert_eq!(half.append(vec![fact(5000)]).await.unwrap().first, 3001);
-        log("import", &to.url(), &archive)
-            .await
-            .refused(4, "it ends at 3001, the archive has 1 to 3000");
+        let longer = log("import", &to.url(), &archive).await.report();
+        assert_eq!((&longer["copied"], &longer["position"]), (&0.into(), &3001.into()));
 
         // What holds something else is left alone.
         let other = Server::start(version);
         open(&other).await.append(vec![fact(7)]).await.unwrap();
-        log("import", &other.url(), &archive).await.refused(4, "at position 1 it has root");
+        log("import", &other.url(), &archive)
+            .await
+            .refused(4, "the first that differs is at position 1:");
         log("export", &other.url(), &archive).await.refused(4, "it is no beginning of that log");
         let error = open(&other).await.append_at(5, &events()[..1]).await.unwrap_err();
         assert!(error.to_string().contains("the log ends at position 1"), "{error}");
@@ -125,4 +126,57 @@ async fn a_rolled_stream_is_archived_whole_and_its_continuation_can_stand_alone(
 
 async fn first_of(log: &JetStreamLog, from: Position) -> Position {
     log.read(from).unwrap().next().await.unwrap().unwrap().first()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn archives_that_overlap_follow_each_other_and_what_differs_is_named() {
+    for version in Version::ALL {
+        let (server, dir) = (Server::start(version), TempDir::new().unwrap());
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let (short, whole, part) = (path("short"), path("whole"), path("part"));
+        let stream = open(&server).await;
+        stream.append(events()[..100].to_vec()).await.unwrap();
+        log("export", &server.url(), &short).await.report();
+        let url = server.url();
+        let roll =
+            move || bizrq(&["log", "roll", "-o", "json", "--log", &url, "--to", "NEXT"]).report();
+        tokio::task::spawn_blocking(roll).await.unwrap();
+        stream.append(events()[100..200].to_vec()).await.unwrap();
+        let root = log("export", &server.url(), &whole).await.report()["root"].clone();
+        let operator = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
+        operator.delete_stream("BIZRQ").await.unwrap();
+        // From 101 on.
+        log("export", &server.url(), &part).await.report();
+
+        // One behind the other; then one that has what is there and more; then one that is all there.
+        let to = Server::start(version);
+        log("import", &to.url(), &short).await.report();
+        let filled = log("import", &to.url(), &part).await.report();
+        assert_eq!((&filled["copied"], &filled["root"]), (&101.into(), &root), "{version:?}");
+        let to = Server::start(version);
+        open(&to).await.append_at(1, &events()[..60]).await.unwrap();
+        log("import", &to.url(), &part).await.refused(4, "61 to 100 are missing between them");
+        let filled = log("import", &to.url(), &whole).await.report();
+        assert_eq!((&filled["copied"], &filled["root"]), (&141.into(), &root), "{version:?}");
+        for archive in [&short, &part, &whole] {
+            assert_eq!(log("import", &to.url(), archive).await.report()["copied"], 0);
+        }
+        // A log that begins later takes what it has not.
+        let to = Server::start(version);
+        log("import", &to.url(), &part).await.report();
+        assert_eq!(log("import", &to.url(), &whole).await.report()["copied"], 0);
+        log("import", &to.url(), &short).await.refused(4, "it begins at position 101");
+
+        // Another record stands in the middle of what both hold.
+        let to = Server::start(version);
+        let mut other = events()[..100].to_vec();
+        other[70] = fact(9999);
+        open(&to).await.append_at(1, &other).await.unwrap();
+        for archive in [&short, &whole] {
+            let said = log("import", &to.url(), archive).await;
+            said.refused(4, "the first that differs is at position 71:");
+        }
+        log("import", &to.url(), &part).await.refused(4, "at position 100 it has root");
+        assert_eq!(open(&to).await.head().await.unwrap().position, 100, "nothing got in");
+    }
 }

@@ -3,10 +3,7 @@
 use super::server::{Server, Setup, Version};
 use crate::shared;
 use serde_json::Value;
-use std::{
-    path::Path,
-    process::{Command, Output},
-};
+use std::process::{Command, Output};
 use tempfile::TempDir;
 
 fn bizrq(args: &[&str]) -> Output {
@@ -70,11 +67,7 @@ fn the_demo_on_a_stream_and_what_is_asked_of_it_is_as_on_a_folder() {
 
 #[test]
 fn the_auditor_says_of_a_stream_what_it_says_of_a_folder() {
-    let replay = Path::new(env!("CARGO_BIN_EXE_bizrq")).with_file_name("bizrq-replay");
-    if !replay.exists() {
-        let why = "no bizrq-replay beside bizrq; run `cargo test --workspace`";
-        return shared::skip("nats::commands::the_auditor", why);
-    }
+    let Some(replay) = shared::replay("nats::commands::the_auditor") else { return };
     let (server, dir) = (Server::start(Version::New), TempDir::new().unwrap());
     let folder = dir.path().join("log").display().to_string();
     let ask = |log: &str| {
