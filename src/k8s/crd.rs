@@ -173,6 +173,19 @@ pub fn definition() -> Result<String, serde_saphyr::ser_error::Error> {
     Ok(text)
 }
 
+/// The CustomResourceDefinition without rules in CEL, which API servers before 1.25 drop and their `kubectl` refuses.
+///
+/// # Errors
+/// Never: it consists of maps, lists and texts.
+pub fn definition_without_rules() -> Result<String, serde_saphyr::ser_error::Error> {
+    let mut definition = BizGroupResourceQuota::crd();
+    let schemas = definition.spec.versions.iter_mut().filter_map(|v| v.schema.as_mut());
+    for schema in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
+        schema.x_kubernetes_validations = None;
+    }
+    serde_saphyr::to_string(&definition)
+}
+
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Typed;

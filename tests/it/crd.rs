@@ -31,6 +31,15 @@ fn the_definition_is_generated_from_the_type() {
 }
 
 #[test]
+fn without_rules_it_is_the_same_but_for_them() {
+    let old = serde_saphyr::from_str::<Value>(&crd::definition_without_rules().unwrap()).unwrap();
+    let mut new = definition();
+    let schema = new.pointer_mut("/spec/versions/0/schema/openAPIV3Schema").unwrap();
+    schema.as_object_mut().unwrap().remove("x-kubernetes-validations").unwrap();
+    assert_eq!(old, new);
+}
+
+#[test]
 fn it_is_cluster_scoped_has_a_short_name_a_status_and_columns() {
     let definition = definition();
     let spec = &definition["spec"];

@@ -8,7 +8,7 @@ use std::{
     io::{Read, Write as _},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
@@ -44,7 +44,7 @@ pub(crate) struct Setup {
 
 /// A running process, and a shell that kills it should this process die without doing so.
 #[derive(Debug)]
-struct Process {
+pub(crate) struct Process {
     server: Child,
     watcher: Child,
 }
@@ -129,7 +129,7 @@ impl Server {
         fs::write(&config, self.config()).unwrap();
         let mut command = Command::new(self.setup.version.binary());
         command.arg("-c").arg(&config);
-        self.process = Some(Process::spawn(command));
+        self.process = Some(Process::spawn(command, Stdio::null(), Stdio::null()));
         self.wait();
     }
 
@@ -144,9 +144,7 @@ impl Server {
     }
 
     fn signal(&self, name: &str) {
-        let pid = self.process.as_ref().expect("the server runs").server.id();
-        let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
-        assert!(sent.unwrap().success(), "kill -{name} {pid}");
+        self.process.as_ref().expect("the server runs").signal(name);
     }
 
     fn config(&self) -> String {
@@ -166,7 +164,7 @@ impl Server {
         loop {
             let greets = greets(self.port);
             let process = self.process.as_mut().expect("it was started just now");
-            let ended = process.server.try_wait().unwrap();
+            let ended = process.ended();
             // Who greets may be somebody else, who took the port first.
             if greets && ended.is_none() {
                 return;
@@ -181,13 +179,24 @@ impl Server {
 }
 
 impl Process {
-    fn spawn(mut command: Command) -> Self {
-        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = quiet.spawn().unwrap();
+    pub(crate) fn spawn(mut command: Command, out: Stdio, err: Stdio) -> Self {
+        let server = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
         // The pipe closes when this process ends in whatever way.
         let script = format!("read -r _; kill -9 {}", server.id());
         let watcher = Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn();
         Self { server, watcher: watcher.unwrap() }
+    }
+
+    /// Whether, and how, it ended.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.server.try_wait().unwrap()
+    }
+
+    /// Sends a signal, by its name without `SIG`.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.server.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status();
+        assert!(sent.unwrap().success(), "kill -{name} {pid}");
     }
 }
 
@@ -213,7 +222,7 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// A folder in memory where there is one: what is tested is not the disk.
-fn scratch() -> TempDir {
+pub(crate) fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }

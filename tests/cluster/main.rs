@@ -1,0 +1,26 @@
+//! bizrq on a real API server: one test binary, one module a subject. `make e2e` fetches what it needs and runs it.
+//!
+//! ```text
+//!  kubectl (alice) ─▶ kube-apiserver ─reviews─▶ bizrq          etcd, kube-apiserver and kube-controller-manager are
+//!                      ▲          ▲                            real; [nodes] stands for scheduler and kubelets.
+//!           nodes ─────┘          └──── kube-controller-manager
+//! ```
+//!
+//! The tests share one control plane, each with namespaces, groups and a webhook of its own.
+// Helpers of tests fail like tests do; clippy's own exception covers `#[test]` functions only.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod control_plane;
+mod definition;
+mod kubectl;
+mod nodes;
+mod pods;
+mod reviews;
+#[allow(dead_code, reason = "of the integration tests' servers, processes and ports are used here")]
+#[path = "../it/nats/server.rs"]
+mod server;
+#[allow(dead_code, reason = "nothing here needs shared data")]
+#[path = "../it/shared.rs"]
+mod shared;
+mod webhook;
