@@ -2,7 +2,7 @@
 # `make test` is what CI runs; it needs no cluster, fetches the servers that it starts and, once these and the crates are
 # there, needs no network.
 
-.PHONY: demo test e2e bench lint schemas
+.PHONY: demo test e2e bench lint schemas manifests
 
 demo: # a simulated fortnight through the real code paths
 	cargo run --release -- demo
@@ -31,3 +31,7 @@ lint: # the dependencies: advisories, licences, bans (.deny.toml), where cargo-d
 schemas: # write schemas/ anew; tests compare them
 	cargo run -- schemas schemas/event/v1
 	cargo run -- crd > schemas/crd/bizgroupresourcequota.yaml
+	cp schemas/crd/bizgroupresourcequota.yaml deploy/chart/crds/
+
+manifests: # write deploy/rendered.yaml anew; tests compare it
+	BIZRQ_WRITE_MANIFESTS=1 cargo test --test it deploy::what_is_rendered

@@ -17,6 +17,10 @@ pub(crate) mod quota;
 #[cfg(feature = "service")]
 mod review;
 mod schemas;
+#[cfg(feature = "service")]
+mod serve;
+#[cfg(feature = "service")]
+mod webhook_config;
 
 use crate::domain::resources::is_model;
 use clap::{Parser, Subcommand};
@@ -34,6 +38,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Answer API servers: enforce quotas and account usage
+    #[cfg(feature = "service")]
+    Serve(Box<serve::Args>),
     /// Watch a simulated fortnight: quotas, training jobs, a lost node, a budget that runs out
     Demo(demo::Args),
     /// Exact usage per group, from a log, event lines or a recorded watch
@@ -50,6 +57,9 @@ enum Command {
     /// Print the CustomResourceDefinition of quota objects
     #[cfg(feature = "service")]
     Crd(crd::Args),
+    /// Print the webhook configurations that make a cluster's API server ask
+    #[cfg(feature = "service")]
+    WebhookConfig(webhook_config::Args),
     /// Print a completion script for your shell
     Completions(completions::Args),
     /// Write the JSON Schemas of all events into a folder
@@ -164,6 +174,8 @@ pub fn main() -> ExitCode {
 impl Command {
     fn run(self, out: &mut Out) -> Result<Answer, Error> {
         match self {
+            #[cfg(feature = "service")]
+            Self::Serve(args) => serve::run(*args, out),
             Self::Demo(args) => demo::run(&args, out),
             Self::Meter(args) => meter::run(&args, out),
             Self::Import(args) => import::run(args, out),
@@ -173,6 +185,8 @@ impl Command {
             Self::Review(args) => review::run(&args, out),
             #[cfg(feature = "service")]
             Self::Crd(args) => crd::run(&args, out),
+            #[cfg(feature = "service")]
+            Self::WebhookConfig(args) => webhook_config::run(args, out),
             Self::Completions(args) => completions::run(args, out),
             Self::Schemas(args) => schemas::run(&args, out),
         }

@@ -8,6 +8,8 @@ pub mod convert;
 pub mod crd;
 pub mod demand;
 pub mod kinds;
+#[cfg(feature = "service")]
+pub mod lease;
 pub mod meta;
 pub mod pod;
 #[cfg(feature = "service")]

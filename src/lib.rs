@@ -21,6 +21,9 @@ pub mod observe;
 #[cfg(feature = "cli")]
 pub mod webhook;
 
+#[cfg(feature = "service")]
+pub mod status;
+
 #[cfg(feature = "cli")]
 pub mod import;
 
@@ -32,6 +35,21 @@ pub mod demo;
 
 #[cfg(feature = "cli")]
 pub mod clock;
+
+#[cfg(feature = "service")]
+pub mod telemetry;
+
+#[cfg(feature = "service")]
+pub mod metrics;
+
+#[cfg(feature = "service")]
+pub mod shutdown;
+
+#[cfg(feature = "service")]
+pub mod config;
+
+#[cfg(feature = "service")]
+pub mod run;
 
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -10,6 +10,8 @@
 #[cfg(feature = "service")]
 pub mod clusters;
 #[cfg(feature = "service")]
+pub mod configuration;
+#[cfg(feature = "service")]
 pub mod metrics;
 #[cfg(feature = "service")]
 mod owners;

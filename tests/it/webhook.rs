@@ -2,10 +2,11 @@
 
 mod answers;
 mod certificates;
-mod client;
+pub(crate) mod client;
 mod cluster;
+mod configuration;
 mod files;
 mod hostile;
 mod load;
 mod router;
-mod served;
+pub(crate) mod served;

@@ -18,6 +18,9 @@ const JSON: &[(&str, &str)] = &[
     ("src/k8s/context.rs", "objects as the API server writes them"),
     ("src/k8s/trust.rs", "patches of webhook configurations"),
     ("src/webhook/tls/cluster.rs", "its own key of a Secret"),
+    ("src/webhook/configuration.rs", "objects for an API server, as it reads them"),
+    ("src/status.rs", "patches of statuses"),
+    ("src/config/file.rs", "values of settings, whatever they are, on their way to a setting"),
     ("src/observe/recording/", "what kubectl prints"),
     ("src/cli/", "what programs read of us"),
 ];
@@ -34,6 +37,13 @@ const CLOCKS: &[(&str, &str, &str)] = &[
         "when a review began, which is what its deadline counts from",
     ),
     ("src/webhook/server/connections.rs", "Instant", "how long a connection has been silent"),
+    (
+        "src/k8s/lease.rs",
+        "Instant",
+        "how long a lease stood still; no two hosts' clocks are compared",
+    ),
+    ("src/status.rs", "Instant", "when objects were listed, and how long is written"),
+    ("src/shutdown.rs", "Instant", "how long a stage may take"),
     ("src/projection/runner.rs", "Instant", "how long a batch has waited; never in a row"),
     ("src/event_log/jetstream/append.rs", "Instant", "deadlines"),
     (

@@ -17,30 +17,30 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// However busy the machine is, nothing takes so long that is not stuck.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) enum Client {
+pub(crate) enum Client {
     One(http1::SendRequest<Body>),
     Two(http2::SendRequest<Body>),
 }
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) retry_after: Option<String>,
-    pub(super) text: String,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<String>,
+    pub(crate) text: String,
 }
 
 impl Answer {
-    pub(super) fn uid(&self) -> String {
+    pub(crate) fn uid(&self) -> String {
         let json: Value = serde_json::from_str(&self.text).unwrap();
         json["response"]["uid"].as_str().unwrap().to_owned()
     }
 }
 
 /// Trusts the authorities in `bundle` and speaks `protocol`.
-pub(super) fn config(bundle: &str, protocol: &[u8]) -> ClientConfig {
+pub(crate) fn config(bundle: &str, protocol: &[u8]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
         roots.add(certificate.unwrap()).unwrap();
@@ -56,7 +56,7 @@ pub(super) fn config(bundle: &str, protocol: &[u8]) -> ClientConfig {
 }
 
 /// A TLS connection, for who wants to say something else than HTTP on it.
-pub(super) async fn tls(
+pub(crate) async fn tls(
     address: SocketAddr,
     bundle: &str,
     protocol: &[u8],
@@ -68,7 +68,7 @@ pub(super) async fn tls(
 }
 
 impl Client {
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         address: SocketAddr,
         bundle: &str,
         protocol: &[u8],
@@ -87,7 +87,7 @@ impl Client {
     }
 
     /// Another one on the same connection of HTTP/2.
-    pub(super) fn clone_http2(&self) -> Self {
+    pub(crate) fn clone_http2(&self) -> Self {
         match self {
             Self::Two(sender) => Self::Two(sender.clone()),
             Self::One(_) => panic!("a connection of HTTP/1.1 has one request at a time"),
@@ -95,23 +95,23 @@ impl Client {
     }
 
     /// Whether the server has not ended the connection.
-    pub(super) async fn is_open(&mut self) -> bool {
+    pub(crate) async fn is_open(&mut self) -> bool {
         match self {
             Self::One(sender) => sender.ready().await.is_ok(),
             Self::Two(sender) => sender.ready().await.is_ok(),
         }
     }
 
-    pub(super) async fn get(&mut self, path: &str) -> Result<Answer, hyper::Error> {
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer, hyper::Error> {
         self.send(request("GET", path, Body::empty())).await
     }
 
     /// Posts a review about workloads of `east`.
-    pub(super) async fn review(&mut self, body: Vec<u8>) -> Result<Answer, hyper::Error> {
+    pub(crate) async fn review(&mut self, body: Vec<u8>) -> Result<Answer, hyper::Error> {
         self.send(request("POST", "/validate/workloads/east?timeout=30s", body.into())).await
     }
 
-    pub(super) async fn send(&mut self, request: Request<Body>) -> Result<Answer, hyper::Error> {
+    pub(crate) async fn send(&mut self, request: Request<Body>) -> Result<Answer, hyper::Error> {
         let sending = async {
             let response = match self {
                 Self::One(sender) => {
@@ -139,7 +139,7 @@ impl Client {
 }
 
 /// A request to `localhost`.
-pub(super) fn request(method: &str, path: &str, body: Body) -> Request<Body> {
+pub(crate) fn request(method: &str, path: &str, body: Body) -> Request<Body> {
     let uri = format!("https://localhost{path}");
     let request = Request::builder().method(method).uri(uri).header("host", "localhost");
     request.header("content-type", "application/json").body(body).unwrap()

@@ -77,22 +77,22 @@ pub(super) fn slow_review(uid: &str, wait: Duration) -> Vec<u8> {
 }
 
 /// An authority, and pairs that it signed.
-pub(super) struct Ca(pub(super) Authority);
+pub(crate) struct Ca(pub(crate) Authority);
 
 impl Ca {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let now = clock::now();
         Self(issue::authority(now, now.shifted(24 * HOUR_MS)).unwrap())
     }
 
     /// Certificate and key for `localhost`, as PEM.
-    pub(super) fn issue(&self, from: Timestamp, until: Timestamp) -> (String, String) {
+    pub(crate) fn issue(&self, from: Timestamp, until: Timestamp) -> (String, String) {
         let serving = issue::serving(&self.0, &["localhost".into()], from, until).unwrap();
         (serving.certificate, serving.key)
     }
 
     /// One that holds now.
-    pub(super) fn pair(&self) -> Pair {
+    pub(crate) fn pair(&self) -> Pair {
         let now = clock::now();
         let (certificate, key) = self.issue(now, now.shifted(HOUR_MS));
         Pair::parse(certificate.as_bytes(), key.as_bytes(), now).unwrap()

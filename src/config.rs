@@ -1,0 +1,371 @@
+//! What `bizrq serve` is to do: what was typed, the environment and a file become one checked [`Config`].
+//!
+//! ```text
+//!  flags, BIZRQ_… ─┐
+//!                  ├─▶ Settings (what was said) ─check─▶ Config (what the program needs)
+//!  --config FILE  ─┘    the first that says something counts
+//! ```
+//!
+//! Nothing is opened or connected here but the files that are named. Each error names the setting, its value and the
+//! remedy.
+
+mod file;
+mod settings;
+
+pub use settings::{ApiServer, ClusterSetting, GroupSetting, Growth, Role, Settings};
+
+use crate::{
+    decider::Missing,
+    k8s::kinds::{Kinds, TableError},
+    telemetry,
+    webhook::{self, server::Limits},
+};
+use std::{
+    collections::BTreeSet,
+    env, fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Everything that a serving process must know.
+#[derive(Debug)]
+pub struct Config {
+    /// What this process does.
+    pub roles: BTreeSet<Role>,
+    /// Its name among those of one log.
+    pub replica: String,
+    /// The log: a folder, or an address.
+    pub log: String,
+    /// The folder of the projection's rows and snapshots; without, a restart reads the whole log.
+    pub store: Option<PathBuf>,
+    /// The clusters that it serves, at least one.
+    pub clusters: Vec<Cluster>,
+    /// The cluster whose quota objects are facts.
+    pub quota_cluster: String,
+    /// The namespace of bizrq's own Secret and Lease, in every cluster.
+    pub namespace: String,
+    /// Which kinds ask for what.
+    pub kinds: Kinds,
+    /// Where the webhook listens.
+    pub listen: SocketAddr,
+    /// Where metrics and health are told.
+    pub metrics: SocketAddr,
+    /// How the webhook proves who it is.
+    pub certificate: Certificate,
+    /// The webhook's bounds.
+    pub limits: Limits,
+    /// What is told to stderr.
+    pub telemetry: telemetry::Options,
+}
+
+/// A cluster that is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// How its API server is reached; `None`: it only asks.
+    pub api: Option<ApiServer>,
+    /// What its reviews are answered by.
+    pub reviews: webhook::Options,
+}
+
+/// How the webhook proves who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// `tls.crt` and `tls.key` in this folder, read again when they change.
+    Folder(PathBuf),
+    /// Made here, kept in a Secret of this cluster, and trusted by bizrq's webhook configurations of all clusters.
+    Own {
+        /// The place of the cluster among [`Config::clusters`].
+        cluster: usize,
+        /// The Secret's name.
+        secret: String,
+        /// The names that the webhook is reached under.
+        names: Vec<String>,
+    },
+}
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A setting that must be there.
+    #[error("{setting} is missing: {remedy}")]
+    Missing {
+        /// The flag.
+        setting: &'static str,
+        /// What to give.
+        remedy: &'static str,
+    },
+    /// A setting that cannot be used.
+    #[error("{setting}: `{value}`: {why}")]
+    Wrong {
+        /// The flag.
+        setting: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
+    /// A file that cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A line of the configuration that cannot be used.
+    #[error("{}, line {line}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Setting, value and remedy.
+        why: String,
+    },
+    /// A table of kinds that cannot be used.
+    #[error("{}, {source}", path.display())]
+    Kinds {
+        /// The file; of the table that was built in, its name.
+        path: PathBuf,
+        /// Line and remedy.
+        source: TableError,
+    },
+}
+
+/// The webhook's usual place: a port above 1,023 needs no right.
+const LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 8443);
+/// The usual place of metrics and health.
+const METRICS: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 9090);
+/// The Secret that keeps certificates of our own.
+const SECRET: &str = "bizrq-webhook-tls";
+/// The Service that leads to the webhook, in the same namespace.
+const SERVICE: &str = "bizrq-webhook";
+/// Where a pod finds the namespace that it runs in.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// The namespace that deploy/ installs into.
+const NAMESPACE: &str = "bizrq";
+
+impl Config {
+    /// What `typed` says; what it leaves open, the file that it names; what that leaves open, the defaults.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn new(typed: Settings) -> Result<Self, Error> {
+        Self::check(Self::settings(typed)?)
+    }
+
+    /// What was said, in the order of who says it.
+    ///
+    /// # Errors
+    /// [`Error`]: the file that is named cannot be read or understood.
+    pub fn settings(typed: Settings) -> Result<Settings, Error> {
+        let Some(path) = typed.config.clone() else { return Ok(typed) };
+        Ok(typed.or(file::read(&path)?))
+    }
+
+    /// What the settings mean.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn check(settings: Settings) -> Result<Self, Error> {
+        let clusters = clusters(&settings)?;
+        let namespace = settings.namespace.clone().unwrap_or_else(namespace);
+        let certificate = certificate(&settings, &clusters, &namespace)?;
+        let quota_cluster = quota_cluster(settings.quota_cluster, &clusters)?;
+        let log = settings.log.ok_or(Error::Missing {
+            setting: "--log",
+            remedy: "name a folder, or nats://host:port of a NATS server",
+        })?;
+        let roles = match settings.roles.is_empty() {
+            true => Role::ALL.into(),
+            false => settings.roles.into_iter().collect(),
+        };
+        let usual = Limits::default();
+        let limits = Limits {
+            notice: settings.notice.map_or(usual.notice, Duration::from_secs),
+            farewell: settings.farewell.map_or(usual.farewell, Duration::from_secs),
+            ..usual
+        };
+        Ok(Self {
+            roles,
+            replica: settings.replica.unwrap_or_else(replica),
+            log,
+            store: settings.store,
+            clusters,
+            quota_cluster,
+            namespace,
+            kinds: kinds(&settings.kinds)?,
+            listen: settings.listen.unwrap_or(LISTEN),
+            metrics: settings.metrics.unwrap_or(METRICS),
+            certificate,
+            limits,
+            telemetry: telemetry::Options {
+                format: settings.log_format.unwrap_or_default(),
+                level: settings.log_level.unwrap_or_default(),
+            },
+        })
+    }
+
+    /// What all settings together say, as a file would say it; what is secret is masked.
+    #[must_use]
+    pub fn print(&self, mut settings: Settings) -> String {
+        settings.log = Some(shown(&self.log));
+        settings.roles = self.roles.iter().copied().collect();
+        settings.replica = Some(self.replica.clone());
+        settings.quota_cluster = Some(self.quota_cluster.clone());
+        settings.listen = Some(self.listen);
+        settings.metrics = Some(self.metrics);
+        settings.notice = Some(self.limits.notice.as_secs());
+        settings.farewell = Some(self.limits.farewell.as_secs());
+        settings.log_format = Some(self.telemetry.format);
+        settings.log_level = Some(self.telemetry.level);
+        settings.without_log = Some(settings.without_log.unwrap_or_default());
+        settings.missing_group = settings.missing_group.or(Some(GroupSetting::Allow));
+        settings.namespace = Some(self.namespace.clone());
+        if let Certificate::Own { secret, names, .. } = &self.certificate {
+            settings.tls_secret = Some(secret.clone());
+            settings.tls_names.clone_from(names);
+        }
+        let mut text = serde_saphyr::to_string(&settings).unwrap_or_default();
+        for (name, _) in env::vars().filter(|(name, _)| name.starts_with("BIZRQ_NATS_")) {
+            text.push_str(&format!("# {name} is set: ***\n"));
+        }
+        text
+    }
+
+    /// Whether this process has a role.
+    #[must_use]
+    pub fn has(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+}
+
+fn clusters(settings: &Settings) -> Result<Vec<Cluster>, Error> {
+    let wrong = |value: &str, why: &str| Error::Wrong {
+        setting: "--cluster",
+        value: value.to_owned(),
+        why: why.to_owned(),
+    };
+    if settings.clusters.is_empty() {
+        return Err(Error::Missing {
+            setting: "--cluster",
+            remedy: "name the cluster whose API server asks: NAME=in-cluster, NAME=CONTEXT of your \
+                     kubeconfig, or NAME alone to answer reviews and watch nothing",
+        });
+    }
+    let mut names = BTreeSet::new();
+    let twice = settings.clusters.iter().find(|cluster| !names.insert(&cluster.name));
+    if let Some(twice) = twice {
+        return Err(wrong(&twice.name, "is named twice; give each cluster one name"));
+    }
+    let inside = settings.clusters.iter().filter(|c| c.api == Some(ApiServer::InCluster));
+    if let Some(second) = inside.clone().nth(1) {
+        return Err(wrong(
+            &second.to_string(),
+            "a pod runs in one cluster only; reach the others by contexts",
+        ));
+    }
+    let missing = match &settings.missing_group {
+        None | Some(GroupSetting::Allow) => Missing::Allow,
+        Some(GroupSetting::Refuse) => Missing::Refuse,
+        Some(GroupSetting::Default(group)) => Missing::Default(group.clone()),
+    };
+    let unavailable = match settings.without_log.unwrap_or_default() {
+        Growth::Refuse => webhook::Unavailable::Refuse,
+        Growth::Admit => webhook::Unavailable::Admit,
+    };
+    let clusters = settings.clusters.iter().map(|cluster| Cluster {
+        api: cluster.api.clone(),
+        reviews: webhook::Options {
+            missing: missing.clone(),
+            unavailable,
+            ..webhook::Options::new(&cluster.name)
+        },
+    });
+    Ok(clusters.collect())
+}
+
+fn certificate(
+    settings: &Settings,
+    clusters: &[Cluster],
+    namespace: &str,
+) -> Result<Certificate, Error> {
+    if let Some(folder) = &settings.tls_dir {
+        return Ok(Certificate::Folder(folder.clone()));
+    }
+    let cluster = clusters.iter().position(|cluster| cluster.api.is_some());
+    let Some(cluster) = cluster else {
+        return Err(Error::Missing {
+            setting: "--tls-dir",
+            remedy: "name a folder with tls.crt and tls.key; bizrq makes certificates of its own \
+                     only where a --cluster has an API server to keep them",
+        });
+    };
+    let mut names = settings.tls_names.clone();
+    if names.is_empty() {
+        names = vec![format!("{SERVICE}.{namespace}.svc")];
+    }
+    let secret = settings.tls_secret.clone().unwrap_or_else(|| SECRET.to_owned());
+    Ok(Certificate::Own { cluster, secret, names })
+}
+
+fn quota_cluster(named: Option<String>, clusters: &[Cluster]) -> Result<String, Error> {
+    let names = || clusters.iter().map(|cluster| cluster.reviews.cluster.as_str());
+    match named {
+        None => Ok(names().next().unwrap_or_default().to_owned()),
+        Some(name) if names().any(|known| known == name) => Ok(name),
+        Some(name) => {
+            let known = names().collect::<Vec<_>>().join(", ");
+            let why = format!("is none of the clusters; name one of {known}");
+            Err(Error::Wrong { setting: "--quota-cluster", value: name, why })
+        }
+    }
+}
+
+/// The kinds that ship with bizrq, and those of these tables.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Kinds`].
+pub fn kinds(files: &[PathBuf]) -> Result<Kinds, Error> {
+    let built_in = |source| Error::Kinds { path: "the built-in table".into(), source };
+    let mut kinds = Kinds::builtin().map_err(built_in)?;
+    for path in files {
+        kinds
+            .declare(&read(path)?)
+            .map_err(|source| Error::Kinds { path: path.clone(), source })?;
+    }
+    Ok(kinds)
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
+/// A location without what stands before an `@`: a secret.
+#[must_use]
+pub fn shown(place: &str) -> String {
+    match (place.split_once("://"), place.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
+        _ => place.to_owned(),
+    }
+}
+
+/// The namespace of the pod that this is; elsewhere, the usual one.
+fn namespace() -> String {
+    let inside = fs::read_to_string(NAMESPACE_FILE).ok().map(|text| text.trim().to_owned());
+    inside.filter(|name| !name.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())
+}
+
+/// The host's name (of a pod: the pod's), and the process: two on one host are two.
+fn replica() -> String {
+    let told = env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+    let host = told.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
+    let host = host.unwrap_or_else(|| "host".to_owned());
+    format!("{}-{}", host.trim(), std::process::id())
+}
+
+#[cfg(test)]
+mod tests;

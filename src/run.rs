@@ -1,0 +1,304 @@
+//! The composition root: the one file that knows every room. It builds what a [`Config`] asks for, runs it, and ends it
+//! stage by stage; it decides nothing and knows no object of Kubernetes.
+//!
+//! ```text
+//!  AnyLog ──▶ Runner ─▶ Projection ─▶ Decider ─▶ Clusters ─▶ webhook::Server
+//!     ▲                                  │                        ▲
+//!     └──────────── decisions ───────────┘        Current ◀─ certificates
+//! ```
+
+mod certificate;
+mod cluster;
+mod health;
+mod log;
+
+use crate::{
+    clock,
+    config::{Config, Role},
+    decider::{self, Decider, transport::Alone},
+    event_log::{self, AnyLog},
+    k8s::{context::Context, kinds::Kinds},
+    metrics::{self, Told},
+    projection::{self, MemoryStore, Projection, Runner, Snapshots, Store, runner, store},
+    shutdown::{self, Stage, Tasks},
+    webhook::{
+        clusters::{Cluster, Clusters},
+        metrics::Metrics,
+        server::Server,
+        tls::Current,
+    },
+};
+use health::Health;
+use kube::Client;
+use prometheus::Registry;
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    io,
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+use tokio::sync::watch;
+use tracing::{error, info, warn};
+
+/// Why nothing is served, or no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An address cannot be listened on.
+    #[error("{what} {address}: {source}; stop whoever listens there, or give another address")]
+    Listen {
+        /// The flag.
+        what: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The log cannot be opened.
+    #[error(transparent)]
+    Log(#[from] event_log::OpenError),
+    /// The rows' folder cannot be opened.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// There is no certificate to show.
+    #[error(transparent)]
+    Certificate(#[from] certificate::Error),
+    /// An API server cannot even be tried.
+    #[error(transparent)]
+    Cluster(#[from] cluster::Error),
+    /// Two parts count under one name; this is a fault of the program.
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    /// It ended.
+    #[error(transparent)]
+    Ended(#[from] shutdown::Error),
+    /// The last root could not be written.
+    #[error("the log: {0}")]
+    Close(#[from] event_log::AppendError),
+}
+
+/// So many snapshots are kept.
+const SNAPSHOTS: usize = 3;
+/// What a stage may take beyond the webhook's notice and farewell: an append that is under way takes 5 s at most.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// By the place of a cluster in the configuration.
+type Clients = BTreeMap<usize, Client>;
+
+/// What the rooms share.
+struct Shared {
+    log: Arc<AnyLog>,
+    projection: Projection,
+    decider: Decider,
+    kinds: Arc<Kinds>,
+    /// What is known of each cluster, by its name.
+    contexts: BTreeMap<String, Arc<RwLock<Context>>>,
+    registry: Registry,
+}
+
+/// Serves what `config` asks for, until `stop` comes true or a part of it ends.
+///
+/// # Errors
+/// [`Error`].
+pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), Error> {
+    // A second provider is nowhere linked, so there is none that could be installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut tasks = Tasks::new(config.limits.notice + config.limits.farewell + PATIENCE);
+    let clients = cluster::connect(&config).await?;
+    let registry = Registry::new();
+    let health = Health::new(tasks.staged());
+    tell(&mut tasks, &config, &registry, health.clone()).await?;
+
+    let mut stop = std::pin::pin!(stop);
+    let log = tokio::select! {
+        opened = log::open(&config.log) => Arc::new(opened?),
+        () = &mut stop => return Ok(tasks.run(async {}).await?),
+    };
+    let shared = fold_and_decide(&mut tasks, &config, log, registry)?;
+    let projection = shared.projection.clone();
+    health.also(move || health::fold(&projection));
+    if config.has(Role::Webhook) {
+        answer(&mut tasks, &config, &shared, &clients, &health)?;
+    }
+    if config.has(Role::Control) {
+        control(&mut tasks, &config, &shared, &clients)?;
+    }
+    let log = Arc::clone(&shared.log);
+    drop(shared);
+    let ended = tasks.run(stop).await;
+    log::close(log)?;
+    Ok(ended?)
+}
+
+/// Metrics and health, from the first moment to the last.
+async fn tell(
+    tasks: &mut Tasks,
+    config: &Config,
+    registry: &Registry,
+    health: Health,
+) -> Result<(), Error> {
+    let listening = metrics::bind(config.metrics).await;
+    let listener = listening.map_err(|source| Error::Listen {
+        what: "--metrics",
+        address: config.metrics,
+        source,
+    })?;
+    info!(address = %listener.local_addr().unwrap_or(config.metrics), "metrics and health");
+    let waits_for = Arc::new(move || health.waits_for());
+    let told = Told { registry: registry.clone(), waits_for };
+    let end = tasks.staged().until(Stage::Tell);
+    tasks.spawn(Stage::Tell, "metrics", async move {
+        metrics::serve(listener, told, end).await.map_err(|error| error.to_string())
+    });
+    Ok(())
+}
+
+/// The fold of the log, and what decides by it.
+fn fold_and_decide(
+    tasks: &mut Tasks,
+    config: &Config,
+    log: Arc<AnyLog>,
+    registry: Registry,
+) -> Result<Shared, Error> {
+    let projection = match &config.store {
+        Some(dir) => fold(tasks, &log, open_store(dir)?, Some(dir)),
+        None => fold(tasks, &log, MemoryStore::default(), None),
+    };
+    projection::metrics::register(&registry, projection.clone())?;
+    let decider = decide(tasks, config, &log, &projection);
+    metrics::register_decider(&registry, decider.clone())?;
+    let named = config.clusters.iter().map(|cluster| cluster.reviews.cluster.clone());
+    let contexts = named.map(|name| (name, Arc::default())).collect();
+    let kinds = Arc::new(config.kinds.clone());
+    Ok(Shared { log, projection, decider, kinds, contexts, registry })
+}
+
+#[cfg(feature = "sled")]
+fn open_store(dir: &Path) -> Result<projection::SledStore, Error> {
+    let store = projection::SledStore::open(dir)?;
+    if let Some(why) = store.moved_aside() {
+        warn!(store = %dir.display(), error = why, "rows were moved aside; they are made anew");
+    }
+    Ok(store)
+}
+
+#[cfg(not(feature = "sled"))]
+fn open_store(dir: &Path) -> Result<MemoryStore, Error> {
+    let path = dir.to_owned();
+    let source = io::Error::other("this build keeps no rows; leave --store out");
+    Err(store::Error::Io { path, source }.into())
+}
+
+/// A fold that has stopped leaves the process running: what lets nothing grow is still allowed, and the rest is told
+/// why it is not.
+fn fold<S: Store>(
+    tasks: &mut Tasks,
+    log: &Arc<AnyLog>,
+    store: S,
+    dir: Option<&Path>,
+) -> Projection {
+    let (mut runner, projection) = Runner::new(store, runner::Options::default());
+    if let Some(dir) = dir {
+        runner = runner.with_snapshots(Snapshots::new(dir.join("snapshots"), SNAPSHOTS));
+    }
+    let (log, staged) = (Arc::clone(log), tasks.staged());
+    let end = staged.clone().until(Stage::Fold);
+    tasks.spawn(Stage::Fold, "fold", async move {
+        match runner.run(&*log, end).await {
+            Ok(_) if staged.is_ending() => {}
+            Ok(_) => return Err("it ended".to_owned()),
+            Err(error) => {
+                error!(%error, "the fold stopped: nothing more is applied, growth is refused");
+                staged.until(Stage::Fold).await;
+            }
+        }
+        Ok(())
+    });
+    projection
+}
+
+/// Replicas that share a log on NATS decide together; of a folder there is one.
+fn decide(
+    tasks: &mut Tasks,
+    config: &Config,
+    log: &Arc<AnyLog>,
+    projection: &Projection,
+) -> Decider {
+    let options = decider::Options { replica: config.replica.clone(), ..Default::default() };
+    let end = tasks.staged().until(Stage::Decide);
+    let (log, projection) = (Arc::clone(log), projection.clone());
+    #[cfg(feature = "jetstream")]
+    if let AnyLog::JetStream(stream) = &*log {
+        let others = decider::nats::Nats::new(stream);
+        let (decider, worker) = decider::new(Arc::clone(&log), projection, others, options);
+        tasks.spawn(Stage::Decide, "decider", async move {
+            worker.run(end).await;
+            Ok(())
+        });
+        return decider;
+    }
+    let (decider, worker) = decider::new(log, projection, Alone, options);
+    tasks.spawn(Stage::Decide, "decider", async move {
+        worker.run(end).await;
+        Ok(())
+    });
+    decider
+}
+
+/// The webhook, with its certificate.
+fn answer(
+    tasks: &mut Tasks,
+    config: &Config,
+    shared: &Shared,
+    clients: &Clients,
+    health: &Health,
+) -> Result<(), Error> {
+    let current = Arc::new(Current::default());
+    certificate::keep(tasks, config, clients, &current)?;
+    let shown = Arc::clone(&current);
+    health.also(move || {
+        let is_valid = shown.is_valid(clock::now());
+        (!is_valid).then(|| "there is no certificate whose time is now".to_owned())
+    });
+    let clusters = config.clusters.iter().filter_map(|cluster| {
+        let context = shared.contexts.get(&cluster.reviews.cluster)?;
+        Some(Cluster { options: cluster.reviews.clone(), context: Arc::clone(context) })
+    });
+    let (decider, projection) = (shared.decider.clone(), shared.projection.clone());
+    let reviews = Clusters::new(Arc::clone(&shared.kinds), clusters, decider, projection);
+    let metrics = Arc::new(Metrics::new(&shared.registry)?);
+    let limits = config.limits;
+    let server = Server::bind(config.listen, reviews, Arc::clone(&current), metrics, limits)
+        .map_err(|source| Error::Listen { what: "--listen", address: config.listen, source })?;
+    let address = server.address().unwrap_or(config.listen);
+    info!(%address, "the webhook listens");
+    let stop = tasks.staged().until(Stage::Accept);
+    tasks.spawn(Stage::Accept, "webhook", async move {
+        server.serve(stop).await.map_err(|error| error.to_string())
+    });
+    Ok(())
+}
+
+/// What one replica does for all: leads each cluster, shows statuses, takes snapshots.
+fn control(
+    tasks: &mut Tasks,
+    config: &Config,
+    shared: &Shared,
+    clients: &Clients,
+) -> Result<(), Error> {
+    let mut first = None;
+    for (place, client) in clients {
+        let Some(cluster) = config.clusters.get(*place) else { continue };
+        let leads = cluster::lead(tasks, config, cluster, client.clone());
+        if cluster.reviews.cluster == config.quota_cluster {
+            cluster::show_statuses(tasks, shared, client.clone(), leads.clone())?;
+        }
+        first.get_or_insert(leads);
+    }
+    // Where no cluster can be led, this process is taken for the only one.
+    let leads = first.unwrap_or_else(|| watch::channel(true).1);
+    cluster::take_snapshots(tasks, shared.projection.clone(), leads);
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The clusters that have an API server: each is led by the replica that holds its Lease.
+
+use super::Shared;
+use crate::{
+    clock,
+    config::{ApiServer, Cluster, Config},
+    k8s::lease::{Candidate, Timing},
+    projection::{self, Projection},
+    shutdown::{Stage, Tasks},
+    status,
+};
+use kube::{
+    Client,
+    config::{InClusterError, KubeConfigOptions, KubeconfigError},
+};
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+/// Why an API server cannot even be tried.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This is no pod, or one without a service account's token.
+    #[error(
+        "--cluster {cluster}=in-cluster: {source}; outside a pod, name a context of your kubeconfig"
+    )]
+    Inside {
+        /// The cluster.
+        cluster: String,
+        /// What is missing.
+        source: InClusterError,
+    },
+    /// The kubeconfig does not say.
+    #[error("--cluster {cluster}={context}: {source}; look at `kubectl config get-contexts`")]
+    Context {
+        /// The cluster.
+        cluster: String,
+        /// The context.
+        context: String,
+        /// What is wrong.
+        source: KubeconfigError,
+    },
+    /// What they say cannot be used.
+    #[error("--cluster {cluster}: {source}")]
+    Client {
+        /// The cluster.
+        cluster: String,
+        /// What is wrong.
+        source: Box<kube::Error>,
+    },
+}
+
+/// The Lease that whoever leads a cluster holds there.
+const LEASE: &str = "bizrq-leader";
+
+/// A client for every cluster with an API server, by its place in the configuration.
+pub(super) async fn connect(config: &Config) -> Result<BTreeMap<usize, Client>, Error> {
+    let mut clients = BTreeMap::new();
+    for (place, cluster) in config.clusters.iter().enumerate() {
+        if let Some(api) = &cluster.api {
+            clients.insert(place, client(&cluster.reviews.cluster, api).await?);
+        }
+    }
+    Ok(clients)
+}
+
+/// Nothing is asked yet: a server that is away is waited for later.
+async fn client(cluster: &str, api: &ApiServer) -> Result<Client, Error> {
+    let named = || cluster.to_owned();
+    let config = match api {
+        ApiServer::InCluster => kube::Config::incluster()
+            .map_err(|source| Error::Inside { cluster: named(), source })?,
+        ApiServer::Context(context) => {
+            let options =
+                KubeConfigOptions { context: Some(context.clone()), ..Default::default() };
+            kube::Config::from_kubeconfig(&options).await.map_err(|source| Error::Context {
+                cluster: named(),
+                context: context.clone(),
+                source,
+            })?
+        }
+    };
+    let client = Client::try_from(config);
+    client.map_err(|source| Error::Client { cluster: named(), source: Box::new(source) })
+}
+
+/// Leads a cluster when nobody else does; gives what says whether it does.
+pub(super) fn lead(
+    tasks: &mut Tasks,
+    config: &Config,
+    cluster: &Cluster,
+    client: Client,
+) -> watch::Receiver<bool> {
+    let (leads, leading) = watch::channel(false);
+    let (namespace, replica) = (&config.namespace, &config.replica);
+    let candidate =
+        Candidate::new(client, namespace, LEASE, replica, Timing::default(), clock::now);
+    let (end, name) = (tasks.staged().until(Stage::Lead), cluster.reviews.cluster.clone());
+    let mut told = leading.clone();
+    let saying = name.clone();
+    let say = async move {
+        while told.changed().await.is_ok() {
+            let leads = *told.borrow_and_update();
+            info!(cluster = saying, leads, "leadership");
+        }
+    };
+    tasks.spawn(Stage::Lead, format!("lease of {name}"), async move {
+        let failed = |why: &str| warn!(cluster = name, error = why, "the lease");
+        tokio::select! {
+            () = candidate.run(&leads, end, failed) => {}
+            () = say => {}
+        }
+        Ok(())
+    });
+    leading
+}
+
+/// Shows the statuses of the quota objects that count, while `leads` says so.
+pub(super) fn show_statuses(
+    tasks: &mut Tasks,
+    shared: &Shared,
+    client: Client,
+    leads: watch::Receiver<bool>,
+) -> Result<(), prometheus::Error> {
+    let metrics = Arc::new(status::metrics::Metrics::new(&shared.registry)?);
+    let writer = status::Writer::new(client, shared.projection.clone(), metrics, clock::now);
+    let end = tasks.staged().until(Stage::Watch);
+    tasks.spawn(Stage::Watch, "statuses", async move {
+        writer.run(leads, end, |why| warn!(error = why, "a status is not written")).await;
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Asks for a snapshot a day, while `leads` says that it is for us to do.
+pub(super) fn take_snapshots(
+    tasks: &mut Tasks,
+    projection: Projection,
+    leads: watch::Receiver<bool>,
+) {
+    let end = tasks.staged().until(Stage::Watch);
+    tasks.spawn(Stage::Watch, "snapshots", async move {
+        let daily =
+            projection::daily::daily(&projection, projection::daily::EVERY, || *leads.borrow());
+        tokio::select! {
+            () = daily => {}
+            () = end => {}
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,208 @@
+//! `bizrq serve` as a process: asked over TLS, killed, started again, told to end.
+
+mod process;
+
+use crate::webhook::client::{Client, PATIENCE, request};
+use process::{Process, Site};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+/// Cores that the group may ask for.
+const HARD: usize = 30;
+
+/// The review of a Deployment that asks for a core.
+fn deployment(name: &str) -> Vec<u8> {
+    let container = json!({"name": "c", "resources": {"limits": {"cpu": "1"}}});
+    let object = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": name, "namespace": "web", "uid": format!("uid-of-{name}"),
+            "labels": {"biz.group.resource.quota": "team-a"},
+        },
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [container]}}},
+    });
+    let request = json!({
+        "uid": format!("request-of-{name}"),
+        "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+        "resource": {"group": "apps", "version": "v1", "resource": "deployments"},
+        "name": name,
+        "namespace": "web",
+        "operation": "CREATE",
+        "userInfo": {"username": "alice"},
+        "object": object,
+    });
+    let review =
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    review.to_string().into_bytes()
+}
+
+async fn connect(site: &Site, process: &Process) -> Client {
+    Client::connect(process.webhook, &site.ca.0.certificate, b"h2").await.unwrap()
+}
+
+/// Whether the Deployment may come; `None`: the process is gone.
+async fn ask(client: &mut Client, name: &str) -> Option<Value> {
+    let request = request("POST", "/validate/workloads/east?timeout=30s", deployment(name).into());
+    let answer = client.send(request).await.ok()?;
+    let review: Value = serde_json::from_str(&answer.text).ok()?;
+    Some(review["response"].clone())
+}
+
+fn is_allowed(response: &Value) -> bool {
+    response["allowed"].as_bool().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reviews_are_decided_on_the_log_and_a_process_that_was_killed_goes_on_where_it_was() {
+    let site = Site::new(HARD);
+    let process = site.start().await;
+    let mut client = connect(&site, &process).await;
+    let mut told = Vec::new();
+    for n in 0..20 {
+        told.push(ask(&mut client, &format!("d{n}")).await.unwrap());
+    }
+    assert!(told.iter().all(is_allowed));
+    let root = process.metric("bizrq_projection_root_info");
+    process.kill();
+
+    let process = site.start().await;
+    assert_eq!(process.metric("bizrq_projection_root_info"), root, "the same ledger");
+    let mut client = connect(&site, &process).await;
+    let again = ask(&mut client, "d3").await.unwrap();
+    assert_eq!(again, told[3], "what was decided is not decided again");
+    let mut more = Vec::new();
+    for n in 20..40 {
+        more.push(ask(&mut client, &format!("d{n}")).await.unwrap());
+    }
+    assert_eq!(more.iter().filter(|said| is_allowed(said)).count(), HARD - 20);
+    let refusal = more.last().unwrap();
+    let message = refusal["status"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("exceeded quota: team-a, requested: limits.cpu=1, used: limits.cpu=30"),
+        "{message}"
+    );
+    assert_eq!(
+        process.metric(
+            "bizrq_admission_decisions_total{decision=\"refused\",reason=\"QuotaExceeded\"}"
+        ),
+        "10"
+    );
+    process.end();
+    assert_eq!(site.admitted().await.len(), HARD);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_was_told_allowed_is_on_the_log_however_the_process_ends() {
+    for kills in [true, false] {
+        let site = Arc::new(Site::new(100_000));
+        let process = site.start().await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut asking = Vec::new();
+        for task in 0..4 {
+            let mut client = connect(&site, &process).await;
+            let stop = Arc::clone(&stop);
+            asking.push(tokio::spawn(async move {
+                let mut allowed = BTreeSet::new();
+                for n in (0..).take_while(|_| !stop.load(Relaxed)) {
+                    let name = format!("d{task}-{n}");
+                    match ask(&mut client, &name).await {
+                        Some(said) if is_allowed(&said) => drop(allowed.insert(name)),
+                        Some(_) => {}
+                        None => break,
+                    }
+                }
+                allowed
+            }));
+        }
+        process.wait_for_metric("bizrq_decider_batch_items_total", 50);
+        // In the middle of it.
+        if kills {
+            process.kill()
+        } else {
+            process.end()
+        }
+        stop.store(true, Relaxed);
+        let mut allowed = BTreeSet::new();
+        for task in asking {
+            allowed.extend(tokio::time::timeout(PATIENCE, task).await.unwrap().unwrap());
+        }
+        let admitted = site.admitted().await;
+        let lost: Vec<_> = allowed.difference(&admitted).collect();
+        assert!(lost.is_empty(), "kills {kills}: promised, and not on the log: {lost:?}");
+        assert!(allowed.len() >= 50, "{}", allowed.len());
+        site.verify();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_says_unready_first_and_a_second_start_needs_no_replay() {
+    let site = Site::new(HARD);
+    let process = site.start_with(&["--notice", "2"]).await;
+    let mut client = connect(&site, &process).await;
+    assert!(is_allowed(&ask(&mut client, "one").await.unwrap()));
+    assert_eq!(process.get("/readyz").0, 200);
+    assert_eq!(process.get("/healthz"), (200, "ok\n".to_owned()));
+    process.signal("TERM");
+    let unready = || process.get("/readyz") == (503, "not ready: shutting down\n".to_owned());
+    process.wait_until("it is unready", unready);
+    // Until nobody is sent here any more, it answers.
+    assert!(is_allowed(&ask(&mut client, "two").await.unwrap()));
+    let stages = process.finish();
+    let expected = ["Accept", "Watch", "Decide", "Fold", "Lead", "Tell"];
+    assert_eq!(stages, expected);
+
+    let process = site.start().await;
+    let applied = process.metric("bizrq_projection_position");
+    assert_eq!(process.metric("bizrq_projection_committed_position"), applied);
+    process.end();
+}
+
+#[test]
+fn a_second_process_on_a_log_in_a_folder_is_told_who_has_it() {
+    let site = Site::new(HARD);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let process = runtime.block_on(site.start());
+    let (code, said) = site.fail(&[]);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("is held by another"), "{said}");
+    process.end();
+}
+
+#[test]
+fn what_keeps_it_from_serving_is_said_with_a_remedy() {
+    let site = Site::new(HARD);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&["--tls-dir", "/nowhere"], 3, "--tls-dir: /nowhere/tls.crt: No such file"),
+        (&["--listen", &taken], 3, "give another address"),
+        (&["--metrics", &taken], 3, "give another address"),
+        (&["--quota-cluster", "west"], 2, "name one of east"),
+    ];
+    for (arguments, expected, words) in cases {
+        let (code, said) = site.fail(arguments);
+        assert_eq!(code, Some(expected), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn its_settings_are_printed_as_a_file_that_means_the_same() {
+    let site = Site::new(HARD);
+    let printed = site.print_config(&[]);
+    let file = site.path("again.yaml");
+    std::fs::write(&file, &printed).unwrap();
+    assert_eq!(site.print_config(&["--config", file.to_str().unwrap()]), printed);
+    for line in ["roles:", "- webhook", "quotaCluster: east", "withoutLog: refuse"] {
+        assert!(printed.lines().any(|l| l.trim() == line), "{line} in\n{printed}");
+    }
+    assert!(printed.contains("# BIZRQ_NATS_TOKEN is set: ***"), "{printed}");
+    assert!(!printed.contains("geheim"), "{printed}");
+}
