@@ -20,6 +20,7 @@ mod quotas;
 mod reservations;
 mod rules;
 pub(super) mod state;
+mod told;
 mod tree;
 mod trial;
 mod version;

@@ -10,6 +10,7 @@
 //! version of a known type stops it, an unknown type is kept and ignored.
 
 pub mod state;
+pub mod told;
 
 use super::{
     book::{Book, Stamp, Trial},
@@ -386,16 +387,24 @@ impl Ledger {
         let applied = match &event.data {
             Data::ObserverSynced(data) => {
                 self.synced(event, data.since);
+                let cluster = self.names.cluster(&event.source);
+                self.meter.sources.reached(cluster, &data.resource_versions, event.time);
                 Applied::Changed
+            }
+            Data::ClusterBound(data) => {
+                let cluster = self.names.cluster(&event.source);
+                news(self.meter.sources.bound(cluster, &data.uid))
+            }
+            Data::ClusterRetired(data) => {
+                let cluster = named(event, "clusters/", "clusters/NAME")?;
+                let cluster = self.names.cluster_of(cluster);
+                news(self.meter.sources.retired(cluster, data.at))
             }
             Data::UsageAdjusted(data) => {
                 let account = named(event, "accounts/", "accounts/GROUP")?;
                 let (group, key) = (self.names.group(account), self.names.key(&data.key));
                 let at = data.period.from;
-                match self.meter.adjusted(event.id, group, key, at, data.exact)? {
-                    true => Applied::Changed,
-                    false => Applied::Repeated,
-                }
+                news(self.meter.adjusted(event.id, group, key, at, data.exact)?)
             }
             _ => self.take_quota(position, event)?,
         };
@@ -611,6 +620,10 @@ fn named<'e>(
 ) -> Result<&'e str, Contradiction> {
     let name = event.subject.strip_prefix(prefix).filter(|name| !name.is_empty());
     name.ok_or(Contradiction::Subject { wanted })
+}
+
+const fn news(is: bool) -> Applied {
+    if is { Applied::Changed } else { Applied::Repeated }
 }
 
 /// Counters stop at their end rather than wrap.

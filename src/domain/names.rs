@@ -37,6 +37,15 @@ impl Uid {
     }
 }
 
+/// As a UUID is written: a text that spells it, and nearly always the one that it was read from.
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [high, low] = self.0;
+        let (a, b, c) = (high >> 32, (high >> 16) & 0xffff, high & 0xffff);
+        write!(f, "{a:08x}-{b:04x}-{c:04x}-{:04x}-{:012x}", low >> 48, low & 0xffff_ffff_ffff)
+    }
+}
+
 /// An object of one cluster: a pod, a workload.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

@@ -276,6 +276,55 @@ impl Pod {
         self.ended().is_some_and(|stop| !stop.basis.is_provisional())
     }
 
+    /// Whether a creation was told.
+    #[must_use]
+    pub fn is_created(&self) -> bool {
+        self.created.is_some()
+    }
+
+    /// Whether a start this good was told.
+    #[must_use]
+    pub fn is_started(&self, basis: StartBasis, time: Timestamp) -> bool {
+        self.start.is_some_and(|s| (s.basis, s.time) <= (basis, time))
+    }
+
+    /// Whether this stop was told, or a proof of life that voids it.
+    #[must_use]
+    pub fn is_stopped(&self, basis: StopBasis, time: Timestamp) -> bool {
+        let told = self.stops.iter().any(|s| (s.basis, s.time) == (basis, time));
+        let alive_at = self.more.as_ref().and_then(|more| more.alive_at);
+        told || (basis.is_provisional() && alive_at.is_some_and(|alive| time < alive))
+    }
+
+    /// The first `startedAt` that was told.
+    #[must_use]
+    pub fn ran_from(&self) -> Option<Timestamp> {
+        self.ran_from
+    }
+
+    /// The newest proof of life that was told after a stop that nobody witnessed.
+    #[must_use]
+    pub fn alive_at(&self) -> Option<Timestamp> {
+        self.more.as_ref().and_then(|more| more.alive_at)
+    }
+
+    /// What was told to have changed at `time`.
+    pub fn changed_at(&self, time: Timestamp) -> impl Iterator<Item = What> + '_ {
+        self.changes().iter().filter(move |change| change.time == time).map(|change| change.what)
+    }
+
+    /// What is metered by the newest record; `None` before a start.
+    #[must_use]
+    pub fn held(&self) -> Option<ResourcesId> {
+        let start = self.start.as_ref()?;
+        let held = |change: &Change| match change.what {
+            What::Holds { held, .. } => Some(held),
+            What::Is(_) => None,
+        };
+        let counted = self.changes().iter().rev().filter(|change| self.counts(change));
+        Some(counted.filter_map(held).next().unwrap_or(start.held))
+    }
+
     /// Whether a start is known.
     #[must_use]
     pub fn has_started(&self) -> bool {

@@ -154,6 +154,18 @@ impl Shapes {
         self.placements.get(placement.0 as usize).map_or(GroupId::NONE, |p| p.group)
     }
 
+    /// The models of a placement.
+    #[must_use]
+    pub fn models_of(&self, placement: PlacementId) -> Option<&Models<'static>> {
+        self.models.get(self.placements.get(placement.0 as usize)?.models.0 as usize)
+    }
+
+    /// The resources of this number.
+    #[must_use]
+    pub fn resources_of(&self, resources: ResourcesId) -> Option<&Arc<Resources>> {
+        self.resources.get(resources.0 as usize)
+    }
+
     /// What `resources` at `placement` count for.
     ///
     /// # Errors

@@ -2,11 +2,12 @@
 //!
 //! An observer's heartbeats add up to the time in which nothing was missed. What ended more than 35 such days
 //! ago is forgotten; an observation of something unknown that lies further back than that is a repetition of what was
-//! forgotten. A source without heartbeats (imports) is remembered for ever.
+//! forgotten. A source without heartbeats (imports) is remembered for ever. Beside it: which cluster a source is, and
+//! up to which versions of its objects everything was told, so that another cluster under its name is found out.
 
-use super::{names::ClusterId, table::Table, time::Timestamp};
+use super::{names::ClusterId, table::Table, text::Text, time::Timestamp};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// 35 days, in milliseconds.
 const REMEMBERED_MS: i64 = 35 * 24 * 3_600_000;
@@ -28,6 +29,20 @@ pub(super) struct Source {
     /// `(watched, instant)` at heartbeats, oldest first; the first is the horizon or newer.
     marks: VecDeque<(i64, Timestamp)>,
     horizon: Option<Timestamp>,
+    cluster: Cluster,
+}
+
+/// What was told of a cluster itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// The uid that it was bound to last, if it was.
+    pub bound: Option<Box<str>>,
+    /// When it ended, if it did.
+    pub retired: Option<Timestamp>,
+    /// Per kind the newest version that everything was told up to, since it was bound.
+    pub versions: BTreeMap<Box<str>, u64>,
+    /// The newest heartbeat.
+    pub synced: Option<Timestamp>,
 }
 
 impl Sources {
@@ -35,6 +50,54 @@ impl Sources {
     pub fn synced(&mut self, cluster: ClusterId, since: Timestamp, time: Timestamp) -> bool {
         self.table.extend_to(cluster.index().saturating_add(1), Source::default);
         self.table.get_mut(cluster.index()).is_some_and(|source| source.synced(since, time))
+    }
+
+    /// What is known of the cluster itself.
+    #[must_use]
+    pub fn cluster(&self, cluster: ClusterId) -> Option<&Cluster> {
+        self.table.get(cluster.index()).map(|source| &source.cluster)
+    }
+
+    /// Takes the versions of a heartbeat; a version that is no number says nothing.
+    pub fn reached(
+        &mut self,
+        cluster: ClusterId,
+        versions: &BTreeMap<Text<'_>, Text<'_>>,
+        time: Timestamp,
+    ) {
+        let known = self.known(cluster);
+        known.synced = known.synced.max(Some(time));
+        for (kind, version) in versions {
+            let Ok(version) = version.parse::<u64>() else { continue };
+            match known.versions.get_mut(&**kind) {
+                Some(newest) => *newest = version.max(*newest),
+                None => drop(known.versions.insert((**kind).into(), version)),
+            }
+        }
+    }
+
+    /// Takes a binding. Another uid is another cluster, whose versions begin anew. Returns whether it was news.
+    pub fn bound(&mut self, cluster: ClusterId, uid: &str) -> bool {
+        let known = self.known(cluster);
+        let news = known.bound.as_deref() != Some(uid);
+        if news {
+            known.bound = Some(uid.into());
+            known.versions.clear();
+            known.retired = None;
+        }
+        news
+    }
+
+    /// Takes the end of a cluster. Returns whether it was news.
+    pub fn retired(&mut self, cluster: ClusterId, at: Timestamp) -> bool {
+        let known = self.known(cluster);
+        let news = known.retired != Some(at);
+        known.retired = Some(at);
+        news
+    }
+
+    fn known(&mut self, cluster: ClusterId) -> &mut Cluster {
+        &mut self.table.at_mut(cluster.index(), Source::default).cluster
     }
 
     /// Nothing of this source that lies before is remembered; `None` while everything is.
@@ -91,5 +154,20 @@ mod tests {
         sources.synced(east, day(136), day(137));
         assert_eq!(sources.horizon(east), Some(day(2)));
         assert_eq!(sources.horizon(ClusterId(0)), None);
+    }
+
+    #[test]
+    fn another_uid_is_another_cluster_whose_versions_begin_anew() {
+        let (mut sources, east) = (Sources::default(), ClusterId(1));
+        let versions = |text: &'static str| BTreeMap::from([("pods".into(), text.into())]);
+        assert!(sources.bound(east, "a"));
+        sources.reached(east, &versions("812"), day(1));
+        sources.reached(east, &versions("90"), day(2));
+        sources.reached(east, &versions("none"), day(1));
+        let known = sources.cluster(east).unwrap().clone();
+        assert_eq!((known.versions["pods"], known.synced), (812, Some(day(2))));
+        assert!(!sources.bound(east, "a"));
+        assert_eq!(sources.cluster(east), Some(&known));
+        assert!(sources.bound(east, "b") && sources.cluster(east).unwrap().versions.is_empty());
     }
 }

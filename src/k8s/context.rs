@@ -141,7 +141,21 @@ impl Context {
     /// [`ContextError`]; nothing has changed then.
     pub fn see(&mut self, kinds: &Kinds, text: &str) -> Result<Seen, ContextError> {
         let head: Head = serde_json::from_str(text)?;
-        match (&*head.api_version, &*head.kind) {
+        self.see_as(kinds, &head.api_version, &head.kind, text)
+    }
+
+    /// The same of an object out of a list, whose text does not name its kind.
+    ///
+    /// # Errors
+    /// As [`Self::see`].
+    pub fn see_as(
+        &mut self,
+        kinds: &Kinds,
+        api_version: &str,
+        kind: &str,
+        text: &str,
+    ) -> Result<Seen, ContextError> {
+        match (api_version, kind) {
             ("v1", "Namespace") => {
                 let seen: Object = serde_json::from_str(text)?;
                 self.namespace(&seen.metadata.name).group =
@@ -161,7 +175,9 @@ impl Context {
             }
             (version, kind) => {
                 let Some(kind) = kinds.find(version, kind) else { return Ok(Seen::Other) };
-                self.know(read(kind, text)?, kind);
+                let mut object = read(kind, text)?;
+                (object.api_version, object.kind) = (version.to_owned(), (*kind.kind).into());
+                self.know(object, kind);
             }
         }
         Ok(Seen::Known)
@@ -208,6 +224,12 @@ impl Context {
     #[must_use]
     pub fn object(&self, uid: &str) -> Option<&Arc<Known>> {
         self.objects.get(&Uid::of(uid))
+    }
+
+    /// The object of this uid.
+    #[must_use]
+    pub fn known(&self, uid: Uid) -> Option<&Arc<Known>> {
+        self.objects.get(&uid)
     }
 
     /// The object of this name, whatever the version of its API.

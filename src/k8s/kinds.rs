@@ -104,8 +104,8 @@ impl Kinds {
     }
 
     /// Every kind, in the order of the tables.
-    pub fn iter(&self) -> impl Iterator<Item = &Kind> {
-        self.0.iter().map(|kind| &**kind)
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.0.iter()
     }
 
     /// Takes in a kind, instead of whatever was declared of the same one.

@@ -78,11 +78,20 @@ pub struct Assignment {
     pub overruled: Option<Arc<str>>,
 }
 
-/// Every object by uid, and namespaces by name.
+/// Every object by uid, and namespaces and nodes by name.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     objects: Map<Uid, Object>,
     namespaces: Map<Arc<str>, Timeline>,
+    nodes: Map<Arc<str>, Timeline>,
+}
+
+impl Assignment {
+    /// Whether a pod counts under the same.
+    #[must_use]
+    pub fn same_as(&self, other: &Self) -> bool {
+        self.owner == other.owner && self.group == other.group && self.models == other.models
+    }
 }
 
 impl Timeline {
@@ -124,6 +133,12 @@ impl Timeline {
         self.0.get(after.saturating_sub(1)).map(|v| &v.declared)
     }
 
+    /// What was declared last.
+    #[must_use]
+    pub fn last(&self) -> Option<&Arc<Declared>> {
+        self.0.last().map(|v| &v.declared)
+    }
+
     /// Every owner, of neighbouring versions with one owner once.
     fn owners(&self) -> impl Iterator<Item = &Arc<Reference>> {
         let mut last = None;
@@ -145,9 +160,43 @@ impl Owners {
         self.namespaces.entry(name).or_default().see(version)
     }
 
-    /// What a pod with `own` labels in `namespace` counts under at `version`.
+    /// Takes in a version of a node, whose models are those of the pods that are bound to it.
+    pub fn see_node(&mut self, name: Arc<str>, version: Version) -> bool {
+        self.nodes.entry(name).or_default().see(version)
+    }
+
+    /// An object, if it was seen.
     #[must_use]
-    pub fn assignment(&self, own: &Timeline, namespace: &str, version: u64) -> Assignment {
+    pub fn object(&self, uid: Uid) -> Option<&Timeline> {
+        self.objects.get(&uid).map(|object| &object.timeline)
+    }
+
+    /// A namespace, if it was seen.
+    #[must_use]
+    pub fn namespace(&self, name: &str) -> Option<&Timeline> {
+        self.namespaces.get(name)
+    }
+
+    /// A node, if it was seen.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&Timeline> {
+        self.nodes.get(name)
+    }
+
+    /// Nobody asks for this object any more.
+    pub fn forget(&mut self, uid: Uid) {
+        self.objects.remove(&uid);
+    }
+
+    /// What a pod with `own` labels in `namespace`, on `node` if it is bound, counts under at `version`.
+    #[must_use]
+    pub fn assignment(
+        &self,
+        own: &Timeline,
+        namespace: &str,
+        node: &str,
+        version: u64,
+    ) -> Assignment {
         let Some(pod) = own.at(version) else { return Assignment::default() };
         let (owner, top) = self.top(pod, namespace, version);
         let group = |d: Option<&Arc<Declared>>| d.and_then(|d| d.group.clone());
@@ -158,6 +207,10 @@ impl Owners {
         let mut models = pod.models.clone();
         for (model, above) in models.iter_mut().zip(top.map(|t| &t.models).into_iter().flatten()) {
             *model = model.take().or_else(|| above.clone());
+        }
+        let real = self.nodes.get(node).and_then(|t| t.at(version)).map(|node| &node.models);
+        for (model, real) in models.iter_mut().zip(real.into_iter().flatten()) {
+            *model = real.clone().or_else(|| model.take());
         }
         let group = top_group.or_else(|| pod.group.clone()).or_else(namespaced);
         Assignment { owner, group: group.unwrap_or_default(), models, overruled }
@@ -196,17 +249,26 @@ impl Owners {
         &self,
         own: &Timeline,
         namespace: &str,
+        node: &str,
         from: u64,
         to: Option<u64>,
         most: usize,
     ) -> Vec<(u64, Timestamp)> {
         let within = |v: &&Version| v.version > from && to.is_none_or(|to| v.version < to);
-        let timelines = self.timelines(own, namespace);
+        let mut timelines = self.timelines(own, namespace);
+        timelines.extend(self.nodes.get(node));
         let versions = timelines.iter().flat_map(|t| &t.0).filter(within);
         let mut changes: Vec<_> = versions.map(|v| (v.version, v.time)).take(most).collect();
         changes.sort_unstable();
         changes.dedup();
         changes
+    }
+
+    /// Calls `each` with the uid of everything that ever owned a pod.
+    pub fn above(&self, own: &Timeline, namespace: &str, mut each: impl FnMut(Uid)) {
+        for timeline in self.timelines(own, namespace) {
+            timeline.owners().for_each(|owner| each(Uid::of(&owner.uid)));
+        }
     }
 
     /// What was ever declared by a pod, by its namespace, and by everything that ever owned it.

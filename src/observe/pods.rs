@@ -4,6 +4,9 @@
 //! versions, however they come in, and [`History::facts`] reads the facts off: (before, after) pairs for resizes,
 //! the first bound version for the start, the first version of the final end for the stop (contract §4, facts 3).
 
+mod ended;
+mod past;
+
 use crate::domain::{
     event::{Period, ResizeBasis, StartBasis, StopBasis},
     pod_resources::TooLarge,
@@ -16,6 +19,8 @@ use crate::k8s::{
     meta::Time,
     pod::{ContainerStatus, Pod},
 };
+use ended::Ended;
+use past::Past;
 use std::sync::Arc;
 
 /// What counts of one version of a pod.
@@ -27,6 +32,8 @@ pub struct Sighting {
     pub proof: Option<Timestamp>,
     /// When the kubelet wrote the status last, where the server keeps that (API server's clock).
     pub status_write: Option<Timestamp>,
+    /// When it arrived over an unbroken watch (the observer's clock).
+    pub received: Option<Timestamp>,
     /// Everything else: the same in most neighbouring versions.
     pub state: Arc<State>,
 }
@@ -127,11 +134,22 @@ pub trait Surroundings {
     /// The first instant later than `earliest` that the API server's clock shows at or after `version`, of any object;
     /// else the last instant known.
     fn next_api_time(&self, version: u64, earliest: Timestamp) -> Timestamp;
+
+    /// Since when nothing was heard of `node`, if it is lost.
+    fn node_lost(&self, node: &str) -> Option<Timestamp> {
+        let _ = node;
+        None
+    }
 }
+
+/// A node that says nothing for so long is given up (1.36: 50 s; 1.20: 40 s), so it was alive this long before.
+const NODE_GRACE_MS: i64 = 50_000;
 
 /// The sightings of one pod.
 #[derive(Clone, Debug, Default)]
 pub struct History {
+    /// What those said that were let go of.
+    past: Option<Box<Past>>,
     /// In order of version; of a run of equal states the first and the last.
     sightings: Vec<Sighting>,
     /// The version of the deletion.
@@ -173,6 +191,7 @@ impl Sighting {
             version,
             proof: meta.newest_api_time().max(bound),
             status_write: status_write.map(|t| t.0),
+            received: None,
             state: Arc::new(state),
         })
     }
@@ -229,6 +248,9 @@ fn known(time: Option<Time>) -> Option<Timestamp> {
 impl History {
     /// Takes in a version; the same one again changes nothing.
     pub fn see(&mut self, mut sighting: Sighting) {
+        if self.past.as_ref().is_some_and(|past| sighting.version <= past.version) {
+            return;
+        }
         let at = self.sightings.partition_point(|s| s.version < sighting.version);
         if self.sightings.get(at).is_some_and(|s| s.version == sighting.version) {
             return;
@@ -258,6 +280,13 @@ impl History {
         &self.sightings
     }
 
+    /// The first version that was seen.
+    #[must_use]
+    pub fn first_version(&self) -> Option<u64> {
+        let past = self.past.as_ref().map(|past| past.first.version);
+        past.or_else(|| self.sightings.first().map(|s| s.version))
+    }
+
     /// The version that shows the end or left the pod behind; `None` while it lives.
     #[must_use]
     pub fn last_version(&self) -> Option<u64> {
@@ -276,32 +305,67 @@ impl History {
         }
     }
 
+    /// Lets go of what was told already: all but the last version that shows it alive, and the end. Memory of a pod
+    /// whose containers start again and again stays small.
+    pub fn settle(&mut self) {
+        let told = self.alive().len().saturating_sub(1);
+        for sighting in self.sightings.drain(..told) {
+            match &mut self.past {
+                Some(past) => past.take(&sighting),
+                None => self.past = Some(Box::new(Past::of(sighting))),
+            }
+        }
+    }
+
+    /// The newest proof of life: the newest instant of the API server's clock on a version that shows it alive.
+    #[must_use]
+    pub fn lived(&self) -> Option<Timestamp> {
+        let past = self.past.as_ref().and_then(|past| past.lived);
+        past.max(self.alive().iter().filter_map(|s| s.proof).max())
+    }
+
     /// What happened, in no particular order: at most one creation, start, first run and stop, any number of resizes.
     #[must_use]
     pub fn facts(&self, around: &impl Surroundings) -> Vec<Fact> {
-        let stop = self.stop(around);
-        let alive = self.alive();
         let mut facts = Vec::with_capacity(4);
-        let Some(first) = self.sightings.first() else { return facts };
-        if let Some(time) = self.sightings.iter().find_map(|s| s.state.created) {
+        let past = self.past.as_deref();
+        let Some(first) = past.map(|p| &p.first).or_else(|| self.sightings.first()) else {
+            return facts;
+        };
+        let created = first.state.created;
+        if let Some(time) = created.or_else(|| self.sightings.iter().find_map(|s| s.state.created))
+        {
             facts.push(Fact { time, what: What::Created(Arc::clone(&first.state)) });
         }
-        if let Some((sighting, (time, basis))) =
-            self.sightings.iter().find_map(|s| s.state.start.map(|start| (s, start)))
-        {
-            facts.push(Fact { time, what: What::Started(Arc::clone(&sighting.state), basis) });
+        let mut states = past.and_then(|p| p.bound.as_ref()).into_iter();
+        let bound = states.by_ref().chain(self.sightings.iter().map(|s| &s.state));
+        if let Some((state, (time, basis))) = bound.filter_map(|s| Some((s, s.start?))).next() {
+            facts.push(Fact { time, what: What::Started(Arc::clone(state), basis) });
         }
         facts.extend(self.first_started().map(|time| Fact { time, what: What::Ran }));
-        facts.extend(alive.windows(2).filter_map(|pair| match pair {
+        facts.extend(self.alive().windows(2).filter_map(|pair| match pair {
             [before, after] => resize(before, after),
             _ => None,
         }));
+        let stop = self.stop(around);
         facts.extend(stop.map(|(time, stop)| Fact { time, what: What::Stopped(stop) }));
         facts
     }
 
+    /// The stop of a pod that a consistent read at `read` does not show, though nobody saw it end.
+    #[must_use]
+    pub fn absent(&self, read: Timestamp) -> Option<Fact> {
+        let last = self.sightings.last()?;
+        let earliest = self.lived().or(last.proof)?;
+        let state = Arc::clone(&last.state);
+        let latest = read.max(earliest);
+        let stop = Stop { state, basis: StopBasis::Absent, earliest, latest, ran: None };
+        Some(Fact { time: earliest, what: What::Stopped(stop) })
+    }
+
     fn first_started(&self) -> Option<Timestamp> {
-        self.sightings.iter().filter_map(|s| s.state.first_started).min()
+        let past = self.past.as_ref().and_then(|past| past.first_started);
+        past.into_iter().chain(self.sightings.iter().filter_map(|s| s.state.first_started)).min()
     }
 
     /// Where the final end begins: the first of the last versions that all show it.
@@ -320,16 +384,10 @@ impl History {
     /// When and how it ended; `None` while it has not.
     fn stop(&self, around: &impl Surroundings) -> Option<(Timestamp, Stop)> {
         let ended = self.end().and_then(|i| self.sightings.get(i));
-        let lived = self.alive().iter().filter_map(|s| s.proof).max();
-        let (sighting, basis, earliest, latest) = match (ended, &self.gone) {
-            (Some(end), _) => {
-                let (basis, from, to) = end_time(end, lived, around)?;
-                (end, basis, from, to)
-            }
-            (None, Some(gone)) => {
-                let (from, to) = self.deletion_time(gone, lived, around)?;
-                (gone, StopBasis::Deleted, from, to)
-            }
+        let lived = self.lived();
+        let (sighting, Ended { basis, time, earliest, latest }) = match (ended, &self.gone) {
+            (Some(end), _) => (end, end_time(end, lived, around)?),
+            (None, Some(gone)) => (gone, self.deletion_time(gone, lived, around)?),
             (None, None) => return None,
         };
         let finished = match sighting.state.containers {
@@ -339,29 +397,33 @@ impl History {
         let ran = self.first_started().zip(finished).filter(|(from, to)| from <= to);
         let ran = ran.map(|(from, to)| Period { from, to });
         let state = Arc::clone(&sighting.state);
-        // Billed at the earliest instant: what is not proved is uncertain, not charged.
-        Some((earliest, Stop { state, basis, earliest, latest, ran }))
+        Some((time, Stop { state, basis, earliest, latest, ran }))
     }
 
-    /// Earliest and latest instant of a deletion that nothing but the missing object shows.
+    /// The instant of a deletion that nothing but the missing object shows.
     fn deletion_time(
         &self,
         gone: &Sighting,
         lived: Option<Timestamp>,
         around: &impl Surroundings,
-    ) -> Option<(Timestamp, Timestamp)> {
+    ) -> Option<Ended> {
+        if let Some(lost) = around.node_lost(&gone.state.node) {
+            let earliest = lost.shifted(-NODE_GRACE_MS);
+            return Some(Ended { basis: StopBasis::NodeLost, time: lost, earliest, latest: lost });
+        }
         let deletion = gone.state.deletion.filter(|d| d.final_step);
         if let Some(Deletion { due, .. }) = deletion.filter(|_| around.keeps_status_writes()) {
             // A server that takes the grace off again goes back to the instant of the request.
             let asked = |s: &Sighting| {
                 s.state.deletion.is_some_and(|d| !d.final_step && d.requested == due)
             };
-            if lived.is_none_or(|lived| lived <= due) && !self.sightings.iter().any(asked) {
-                return Some((due, due));
+            let asked_before = self.past.as_ref().is_some_and(|past| past.requested == Some(due));
+            let asked = asked_before || self.sightings.iter().any(asked);
+            if lived.is_none_or(|lived| lived <= due) && !asked {
+                return Some(Ended::at(StopBasis::Deleted, due));
             }
         }
-        let earliest = lived.max(gone.proof)?;
-        Some((earliest, around.next_api_time(gone.version, earliest)))
+        Some(Ended::unsaid(StopBasis::Deleted, gone, lived.max(gone.proof)?, around))
     }
 }
 
@@ -375,24 +437,20 @@ fn ended(state: &State, gone: bool) -> bool {
     }
 }
 
-/// Basis, earliest and latest instant of an end that a version shows.
-fn end_time(
-    end: &Sighting,
-    lived: Option<Timestamp>,
-    around: &impl Surroundings,
-) -> Option<(StopBasis, Timestamp, Timestamp)> {
+/// The instant of an end that a version shows.
+fn end_time(end: &Sighting, lived: Option<Timestamp>, around: &impl Surroundings) -> Option<Ended> {
     let terminal = matches!(&*end.state.phase, "Succeeded" | "Failed");
     if let Some(written) = end.status_write {
         // A pod whose containers had all ended when its deletion was asked for held its node until then.
         let requested = end.state.deletion.map(|d| d.requested).filter(|_| !terminal);
         let time = requested.map_or(written, |r| r.max(written));
-        return Some((StopBasis::TerminalStatus, time, time));
+        return Some(Ended::at(StopBasis::TerminalStatus, time));
     }
-    if let Containers::Ended(Some(finished)) = end.state.containers {
-        return Some((StopBasis::ContainersFinished, finished, finished));
+    if let (None, Containers::Ended(Some(finished))) = (end.received, end.state.containers) {
+        return Some(Ended::at(StopBasis::ContainersFinished, finished));
     }
     let earliest = lived.or(end.proof)?;
-    Some((StopBasis::Received, earliest, around.next_api_time(end.version, earliest)))
+    Some(Ended::unsaid(StopBasis::Received, end, earliest, around))
 }
 
 /// The resize between two neighbouring versions, if there is one.
@@ -405,6 +463,7 @@ fn resize(before: &Sighting, after: &Sighting) -> Option<Fact> {
     let written = after.status_write.filter(|t| before.status_write.is_none_or(|b| b < *t));
     let (time, basis) = match written {
         Some(time) if old.held != new.held => (time, ResizeBasis::KubeletStatus),
+        _ if old.held != new.held => (after.received.or(after.proof)?, ResizeBasis::Received),
         _ => (after.proof?, ResizeBasis::Received),
     };
     Some(Fact { time, what: What::Resized(Arc::clone(new), basis) })

@@ -8,7 +8,6 @@
 mod envelope;
 mod events;
 pub mod objects;
-mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -17,11 +16,11 @@ pub use events::Recording;
 use self::{
     envelope::{Event, Opened},
     objects::{Objects, Problem},
-    shared::Shared,
 };
 use super::{
-    owners::{Declared, Object, Owners, Reference, Timeline, Version},
+    owners::{Declared, Object, Owners, Timeline, Version},
     pods::{History, Sighting, State},
+    shared::Shared,
 };
 use crate::{
     domain::{
@@ -29,8 +28,7 @@ use crate::{
         time::Timestamp,
     },
     k8s::{
-        convert,
-        kinds::{self, GROUP, MIRROR},
+        kinds::{self, MIRROR},
         meta::ObjectMeta,
         pod::Pod,
     },
@@ -222,7 +220,7 @@ impl Recorder {
         let meta = &object.metadata;
         let kind = if object.kind.is_empty() { "object" } else { &object.kind };
         let Some((uid, version, time)) = self.identity(kind, meta, place) else { return };
-        let declared = Arc::new(self.declared(meta));
+        let declared = Arc::new(self.shared.declared(meta));
         let version = Version { version, time, declared };
         let shared = &mut self.shared;
         let grown = if object.kind == "Namespace" {
@@ -250,9 +248,9 @@ impl Recorder {
                 return self.quarantine(place, &text);
             }
         };
-        self.share(&mut sighting);
+        self.shared.share(&mut sighting);
         self.observe_node_times(&sighting);
-        let declared = Arc::new(self.declared(meta));
+        let declared = Arc::new(self.shared.declared(meta));
         let node = Arc::clone(&sighting.state.node);
         // Mirror pods of one file on several nodes may share a uid.
         let mirrored = meta.annotations.contains_key(MIRROR);
@@ -293,36 +291,6 @@ impl Recorder {
         self.shared.count(more.saturating_mul(state));
         if grown {
             self.shared.count(size_of::<Version>().saturating_add(size_of::<Declared>()));
-        }
-    }
-
-    /// What an object's labels and owner references say, in shared texts.
-    fn declared(&mut self, meta: &ObjectMeta) -> Declared {
-        let models = convert::models(meta);
-        let shared = &mut self.shared;
-        Declared {
-            group: shared.optional(meta.label(GROUP)),
-            models: [&models.cpu, &models.memory, &models.gpu]
-                .map(|m| shared.optional(m.as_deref())),
-            owner: meta.controller().map(|owner| {
-                Arc::new(Reference {
-                    api_version: shared.text(&owner.api_version),
-                    kind: shared.text(&owner.kind),
-                    name: shared.text(&owner.name),
-                    uid: shared.text(&owner.uid),
-                })
-            }),
-        }
-    }
-
-    /// Replaces what the sighting owns by what is shared.
-    fn share(&mut self, sighting: &mut Sighting) {
-        let Some(state) = Arc::get_mut(&mut sighting.state) else { return };
-        for text in [&mut state.node, &mut state.phase, &mut state.reason] {
-            *text = self.shared.text(text);
-        }
-        for resources in [&mut state.held, &mut state.reserved] {
-            *resources = self.shared.resources(resources);
         }
     }
 

@@ -18,6 +18,7 @@ mod kinds;
 mod log_cli;
 mod meter;
 mod nats;
+mod observe;
 mod oracle;
 mod quota_cli;
 mod recordings;

@@ -238,6 +238,6 @@ fn a_job_of_a_cron_job_is_a_workload_of_its_own_as_in_its_review() {
     }
     let mut pod = Timeline::default();
     pod.see(version(None, owner("Job", "nightly-1")));
-    let assigned = owners.assignment(&pod, "n", 1);
+    let assigned = owners.assignment(&pod, "n", "", 1);
     assert_eq!((&*assigned.owner.unwrap().kind, &*assigned.group), ("Job", "of-the-job"));
 }

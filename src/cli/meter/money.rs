@@ -51,7 +51,7 @@ pub(super) fn budgets(
         let group = names.group(&quota.name);
         let failed = |why: String| Error::input(&quota.place, why);
         let fact = QuotaDeclared {
-            uid: check::uid(&quota.name).into(),
+            uid: crate::domain::quota::uid_of(&quota.name).into(),
             resource_version: Text::EMPTY,
             generation: 1,
             spec: quota.spec.clone(),

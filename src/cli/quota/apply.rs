@@ -155,7 +155,7 @@ fn says_the_same(object: &QuotaObject, last: Option<&Last>) -> bool {
 
 /// A quota that an API server keeps is not declared beside it.
 fn foreign(object: &QuotaObject, last: Option<&Last>) -> Option<Fault> {
-    let last = last.filter(|l| l.uid != check::uid(&object.name))?;
+    let last = last.filter(|l| l.uid != crate::domain::quota::uid_of(&object.name))?;
     Some(Fault {
         place: object.place.clone(),
         group: object.name.clone(),

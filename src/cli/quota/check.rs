@@ -12,12 +12,6 @@ use crate::domain::{
 };
 use std::collections::HashMap;
 
-/// The uid of an object that no API server has given one (contract §4): a hash of its name.
-pub(crate) fn uid(name: &str) -> String {
-    let hash = blake3::hash(name.as_bytes()).to_hex();
-    hash.chars().take(32).collect()
-}
-
 /// The event that declares an object where no API server does.
 ///
 /// Its id holds the generation: of an object without versions nothing else tells one declaration from the next.
@@ -27,7 +21,7 @@ pub(in crate::cli) fn event(
     source: &str,
     time: Timestamp,
 ) -> Event<'static> {
-    let uid = uid(&object.name);
+    let uid = crate::domain::quota::uid_of(&object.name);
     let parts = Parts::of(Kind::QuotaDeclared).text(source).text(&uid);
     let id = parts.bytes(&generation.to_be_bytes()).id();
     let data = QuotaDeclared {

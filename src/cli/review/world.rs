@@ -158,7 +158,7 @@ impl World {
         };
         if request.is_quota() {
             let mut quota: Quota = serde_json::from_str(json).map_err(|e| e.to_string())?;
-            quota.metadata.uid = check::uid(&quota.metadata.name);
+            quota.metadata.uid = crate::domain::quota::uid_of(&quota.metadata.name);
             let names = self.ledger.names();
             let group = names.known_group(&quota.metadata.name);
             let book = self.ledger.book();

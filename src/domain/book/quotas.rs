@@ -175,6 +175,11 @@ impl Book {
         (0..).zip(self.accounts.as_slice()).filter(move |(_, a)| used(a)).map(|(id, _)| GroupId(id))
     }
 
+    /// The newest version of its object that was told.
+    pub(super) fn newest(&self, group: GroupId) -> Option<Version> {
+        self.account(group).map(|account| account.newest)
+    }
+
     pub(super) fn account(&self, group: GroupId) -> Option<&Account> {
         self.accounts.get(group.index())
     }

@@ -103,6 +103,11 @@ impl Meter {
         self.pods.get(*self.index.get(&id)?)
     }
 
+    /// Every pod that is remembered, ended ones included, in no order.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.iter().map(|(_, pod)| pod)
+    }
+
     /// How many pods are remembered, ended ones included.
     #[must_use]
     pub fn remembered(&self) -> usize {

@@ -89,6 +89,17 @@ impl NewEvent {
         parts.finish(data, kind.is_decision())
     }
 
+    /// Encodes what has no uid (nodes, observers, clusters) under the name of source, subject, time and content;
+    /// `event.id` is not looked at.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn note(event: &Event<'_>) -> Result<Self, EncodeError> {
+        let (kind, data) = json(event)?;
+        let id = ident::note(kind, &event.source, &event.subject, event.time, data.as_bytes());
+        Self::written(id, event, kind, &data)
+    }
+
     /// What an operator says of the log itself, named by its content.
     ///
     /// # Errors
@@ -98,9 +109,7 @@ impl NewEvent {
         let (source, subject) = (source.as_str().into(), "log".into());
         let id = EventId::default();
         let event = Event { id, source, subject, time: now, recorded_at: now, data };
-        let (kind, data) = json(&event)?;
-        let id = ident::note(kind, &event.source, &event.subject, now, data.as_bytes());
-        Self::written(id, &event, kind, &data)
+        Self::note(&event)
     }
 
     /// Takes over a record of another log, byte for byte, whatever its type.

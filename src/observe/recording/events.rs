@@ -150,7 +150,7 @@ impl Recording {
         around: &Around,
     ) -> Vec<(u64, Timestamp, Arc<Assignment>)> {
         let Some(first) = pod.history.sightings().first() else { return Vec::new() };
-        let at = |version| owners.assignment(&pod.declared, &pod.namespace, version);
+        let at = |version| owners.assignment(&pod.declared, &pod.namespace, "", version);
         let mut current = Arc::new(at(first.version));
         self.remark(pod, &current);
         let mut assignments = vec![(first.version, Timestamp::MIN, Arc::clone(&current))];
@@ -158,7 +158,7 @@ impl Recording {
         // Where no more can be told, it is enough to know that there is one.
         let most = if self.moves < MAX_MOVES { usize::MAX } else { 1 };
         let (own, namespace) = (&pod.declared, &*pod.namespace);
-        for (version, time) in owners.changes(own, namespace, first.version, end, most) {
+        for (version, time) in owners.changes(own, namespace, "", first.version, end, most) {
             if self.moves >= MAX_MOVES {
                 self.quarantined = self.quarantined.saturating_add(1);
                 self.note(format!(
@@ -168,10 +168,7 @@ impl Recording {
                 break;
             }
             let next = at(version);
-            let same = next.owner == current.owner
-                && next.group == current.group
-                && next.models == current.models;
-            if !same {
+            if !next.same_as(&current) {
                 self.moves = self.moves.saturating_add(1);
                 current = Arc::new(next);
                 assignments.push((

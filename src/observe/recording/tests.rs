@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::event::{Data, StartBasis, StopBasis};
+use crate::k8s::kinds::GROUP;
 use serde_json::{Value, json};
 
 /// `10:MM:SS` of one day.

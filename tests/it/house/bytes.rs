@@ -22,6 +22,9 @@ const JSON: &[(&str, &str)] = &[
     ("src/status.rs", "patches of statuses"),
     ("src/config/file.rs", "values of settings, whatever they are, on their way to a setting"),
     ("src/observe/recording/", "what kubectl prints"),
+    ("src/observe/objects.rs", "objects as the API server writes them"),
+    ("src/observe/server.rs", "what an API server says when it refuses"),
+    ("src/observe/watch.rs", "lists, and the lines of watches"),
     ("src/cli/", "what programs read of us"),
 ];
 
@@ -44,6 +47,9 @@ const CLOCKS: &[(&str, &str, &str)] = &[
     ),
     ("src/status.rs", "Instant", "when objects were listed, and how long is written"),
     ("src/shutdown.rs", "Instant", "how long a stage may take"),
+    ("src/observe/sweeper.rs", "Instant", "for how long a promise was seen to be open"),
+    ("src/observe/watch.rs", "Instant", "whether a watch ended at once"),
+    ("src/observe/watching.rs", "Instant", "how long a kind has had to be listed"),
     ("src/projection/runner.rs", "Instant", "how long a batch has waited; never in a row"),
     ("src/event_log/jetstream/append.rs", "Instant", "deadlines"),
     (

@@ -21,8 +21,8 @@ const TABLE: &[(&str, &[&str], &str)] = &[
     ("k8s", &["domain"], "foreign objects become domain values here and nowhere else"),
     (
         "observe",
-        &["domain", "k8s"],
-        "what a cluster shows becomes events; who stores them is no matter",
+        &["domain", "event_log", "projection", "decider", "k8s", "clock"],
+        "what a cluster shows becomes events, and what it no longer shows ends reservations",
     ),
     (
         "webhook",

@@ -1,6 +1,13 @@
 //! Texts and resource lists that many objects have in common, each kept once; and how much is kept in all.
 
-use crate::domain::{names::Set, resources::Resources};
+use super::{
+    owners::{Declared, Reference},
+    pods::Sighting,
+};
+use crate::{
+    domain::{names::Set, resources::Resources},
+    k8s::{convert, kinds::GROUP, meta::ObjectMeta},
+};
 use std::sync::Arc;
 
 /// How many different resources of pods are remembered for sharing: pods of one workload come together.
@@ -32,6 +39,34 @@ impl Shared {
     /// The shared copy of `text`, if there is one and it is not empty.
     pub(super) fn optional(&mut self, text: Option<&str>) -> Option<Arc<str>> {
         text.filter(|t| !t.is_empty()).map(|t| self.text(t))
+    }
+
+    /// What an object's labels and owner references say.
+    pub(super) fn declared(&mut self, meta: &ObjectMeta) -> Declared {
+        let models = convert::models(meta);
+        Declared {
+            group: self.optional(meta.label(GROUP)),
+            models: [&models.cpu, &models.memory, &models.gpu].map(|m| self.optional(m.as_deref())),
+            owner: meta.controller().map(|owner| {
+                Arc::new(Reference {
+                    api_version: self.text(&owner.api_version),
+                    kind: self.text(&owner.kind),
+                    name: self.text(&owner.name),
+                    uid: self.text(&owner.uid),
+                })
+            }),
+        }
+    }
+
+    /// Replaces what the sighting owns by what is shared.
+    pub(super) fn share(&mut self, sighting: &mut Sighting) {
+        let Some(state) = Arc::get_mut(&mut sighting.state) else { return };
+        for text in [&mut state.node, &mut state.phase, &mut state.reason] {
+            *text = self.text(text);
+        }
+        for resources in [&mut state.held, &mut state.reserved] {
+            *resources = self.resources(resources);
+        }
     }
 
     /// The shared copy of `resources`.

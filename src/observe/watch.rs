@@ -1,0 +1,383 @@
+//! Lists and watches one kind of objects on one API server, for as long as somebody takes what it sends.
+//!
+//! ```text
+//!  list (pages of one snapshot) ─▶ watch from its version ─▶ cut, or ended: watch from the last version
+//!        ▲                              │ 410, or a list is asked for
+//!        └──────────────────────────────┘           failures: again, later and later
+//! ```
+//!
+//! A list is a consistent read: it names no version, so that the API server answers with the newest. What arrives
+//! over a watch has the instant of its arrival only if it was written while the watch stood. A kind that fails
+//! waits by itself; nobody else does.
+
+use super::server::{Failure, Lines, Page, Server};
+use crate::domain::time::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{borrow::Cow, sync::Arc, time::Duration};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::{Instant, sleep},
+};
+
+/// Objects of a page: some megabytes.
+const PAGE: usize = 500;
+/// The API server is asked to end each watch after so many seconds, and takes bookmarks once a minute.
+const WATCH_SECONDS: u64 = 290;
+/// Longer than any silence that a living watch can have.
+const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS + 30);
+/// The first pause after a failure; each further one is twice as long …
+const PAUSE: Duration = Duration::from_millis(200);
+/// … up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A watch that fails so often in a row may have a version that is not known there: a list begins anew.
+const FAILURES: u32 = 5;
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Resource {
+    /// `/api/v1/pods`, `/apis/apps/v1/deployments`; of several versions the first that is served.
+    pub(super) paths: Vec<Box<str>>,
+    /// Of which objects: `&labelSelector=…`, or nothing.
+    pub(super) selector: Box<str>,
+}
+
+/// What is told of a kind.
+#[derive(Debug)]
+pub(super) enum Update<T> {
+    /// A list begins: what it does not show until [`Update::Listed`] is not there.
+    Begins,
+    /// Objects, in the order of their versions.
+    Objects(Vec<Sent<T>>),
+    /// The list is whole; it shows everything as it was at this version.
+    Listed(u64),
+    /// Everything up to this version was told.
+    Reached(u64),
+    /// It does not work now, and is tried again.
+    Failed(Failure),
+}
+
+/// An object that was sent.
+#[derive(Debug)]
+pub(super) struct Sent<T> {
+    /// It was deleted; this is its last version.
+    pub(super) deleted: bool,
+    /// When it arrived, if it came as soon as it was written.
+    pub(super) received: Option<Timestamp>,
+    /// What was read of it, or why it cannot be read.
+    pub(super) object: Result<T, String>,
+}
+
+/// Watches; see [`Watcher::run`].
+pub(super) struct Watcher<T, R> {
+    pub(super) server: Server,
+    pub(super) resource: Resource,
+    /// Reads an object from its text; gets the path of its kind, since objects in lists do not name it.
+    pub(super) read: R,
+    pub(super) now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// The kind's number among those that are watched.
+    pub(super) number: usize,
+    pub(super) out: mpsc::Sender<(usize, Update<T>)>,
+    /// A list is wanted.
+    pub(super) relist: Arc<Notify>,
+}
+
+/// Nobody takes what is sent.
+struct Closed;
+
+/// Why a watch is over.
+enum Over {
+    Ended,
+    Relist,
+    Failed(Failure),
+    Closed,
+}
+
+#[derive(Deserialize)]
+struct List<'t> {
+    #[serde(default)]
+    metadata: ListMeta<'t>,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'t RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMeta<'t> {
+    #[serde(borrow)]
+    resource_version: Cow<'t, str>,
+    #[serde(borrow, rename = "continue")]
+    more: Option<Cow<'t, str>>,
+}
+
+#[derive(Deserialize)]
+struct Line<'t> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'t, str>,
+    #[serde(borrow)]
+    object: &'t RawValue,
+}
+
+/// What a bookmark or an error says.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said<'t> {
+    #[serde(borrow)]
+    metadata: ListMeta<'t>,
+    code: u16,
+    message: String,
+}
+
+impl<T, R> Watcher<T, R>
+where
+    R: Fn(&str, &str) -> Result<T, String>,
+{
+    /// Watches until nobody takes what it sends.
+    pub(super) async fn run(self) {
+        let mut failures = 0;
+        while let Ok(next) = self.list_and_follow(failures).await {
+            failures = next;
+        }
+    }
+
+    /// Returns how often in a row it has failed.
+    async fn list_and_follow(&self, failures: u32) -> Result<u32, Closed> {
+        match self.list().await? {
+            Ok((path, version)) => {
+                self.follow(&path, version).await?;
+                Ok(0)
+            }
+            Err(failure) => {
+                let failures = failures.saturating_add(1);
+                self.pause(failure, failures).await?;
+                Ok(failures)
+            }
+        }
+    }
+
+    /// Lists everything; returns where the kind is served, and the version of the list.
+    async fn list(&self) -> Result<Result<(Box<str>, u64), Failure>, Closed> {
+        let mut failure = Failure::NotServed;
+        for path in &self.resource.paths {
+            match self.list_at(path).await? {
+                Ok(version) => return Ok(Ok((path.clone(), version))),
+                Err(Failure::NotServed) => {}
+                Err(other) => failure = other,
+            }
+        }
+        Ok(Err(failure))
+    }
+
+    async fn list_at(&self, path: &str) -> Result<Result<u64, Failure>, Closed> {
+        let (mut more, mut begun) = (String::new(), false);
+        loop {
+            let page = self.server.page(&self.page_uri(path, PAGE, &more)).await;
+            let listed = page.and_then(|page| self.read_page(path, &page));
+            let (objects, version, next) = match listed {
+                Ok(listed) => listed,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            if !begun {
+                self.send(Update::Begins).await?;
+                begun = true;
+            }
+            self.send(Update::Objects(objects)).await?;
+            match next {
+                Some(next) => more = format!("&continue={}", encoded(&next)),
+                None => {
+                    self.send(Update::Listed(version)).await?;
+                    return Ok(Ok(version));
+                }
+            }
+        }
+    }
+
+    fn page_uri(&self, path: &str, limit: usize, more: &str) -> String {
+        format!("{path}?limit={limit}{}{more}", self.resource.selector)
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn read_page(
+        &self,
+        path: &str,
+        page: &Page,
+    ) -> Result<(Vec<Sent<T>>, u64, Option<String>), Failure> {
+        let list: List<'_> = serde_json::from_slice(&page.text).map_err(odd)?;
+        let object = |item: &&RawValue| {
+            let object = (self.read)(path, item.get());
+            Sent { deleted: false, received: None, object }
+        };
+        let objects = list.items.iter().flatten().map(object).collect();
+        let next = list.metadata.more.filter(|more| !more.is_empty()).map(Cow::into_owned);
+        Ok((objects, version(&list.metadata.resource_version)?, next))
+    }
+
+    /// Watches from `version` on until a list is needed.
+    async fn follow(&self, path: &str, mut version: u64) -> Result<(), Closed> {
+        let mut failures = 0;
+        loop {
+            let begun = Instant::now();
+            let before = version;
+            match self.watch(path, &mut version).await {
+                Over::Closed => return Err(Closed),
+                Over::Relist | Over::Failed(Failure::Gone | Failure::NotServed) => return Ok(()),
+                // A server that ends every watch at once is not asked without a pause.
+                Over::Ended if version > before || begun.elapsed() > LONGEST_PAUSE => failures = 0,
+                Over::Ended => {
+                    failures = 1;
+                    sleep(PAUSE).await;
+                }
+                Over::Failed(_) if failures >= FAILURES => return Ok(()),
+                Over::Failed(failure) => {
+                    failures = if version > before { 1 } else { failures.saturating_add(1) };
+                    self.pause(failure, failures).await?;
+                }
+            }
+        }
+    }
+
+    async fn watch(&self, path: &str, version: &mut u64) -> Over {
+        let (mut lines, told) = match self.connect(path, *version).await {
+            Ok(connected) => connected,
+            Err(failure) => return Over::Failed(failure),
+        };
+        loop {
+            let next = tokio::select! {
+                next = lines.next() => next,
+                () = self.relist.notified() => return Over::Relist,
+            };
+            let text = match next {
+                Ok(Some(text)) => text,
+                Ok(None) => return Over::Ended,
+                Err(failure) => return Over::Failed(failure),
+            };
+            let (objects, reached, failure) = self.read_lines(path, &text, told);
+            if !objects.is_empty() && self.send(Update::Objects(objects)).await.is_err() {
+                return Over::Closed;
+            }
+            if reached > *version {
+                *version = reached;
+                if self.send(Update::Reached(reached)).await.is_err() {
+                    return Over::Closed;
+                }
+            }
+            if let Some(failure) = failure {
+                return Over::Failed(failure);
+            }
+        }
+    }
+
+    /// Opens a watch from `version` on, and asks which version was the newest once it stood: what is older was
+    /// written before, and arrives late.
+    async fn connect(&self, path: &str, version: u64) -> Result<(Lines, u64), Failure> {
+        let uri = format!(
+            "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}{}",
+            self.resource.selector
+        );
+        let lines = self.server.lines(&uri, SILENCE).await?;
+        let page = self.server.page(&self.page_uri(path, 1, "")).await?;
+        let list: List<'_> = serde_json::from_slice(&page.text).map_err(odd)?;
+        Ok((lines, self::version(&list.metadata.resource_version)?))
+    }
+
+    /// The objects in these lines, the version that they reach, and what ends the watch.
+    fn read_lines(
+        &self,
+        path: &str,
+        text: &[u8],
+        told: u64,
+    ) -> (Vec<Sent<T>>, u64, Option<Failure>) {
+        let now = (self.now)();
+        let (mut objects, mut reached) = (Vec::new(), 0);
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let read = serde_json::from_slice::<Line<'_>>(line).map_err(odd);
+            let said = read.and_then(|line| {
+                let said = serde_json::from_str::<Said<'_>>(line.object.get()).map_err(odd)?;
+                let version = match &*line.kind {
+                    "ERROR" if said.code == 410 => return Err(Failure::Gone),
+                    "ERROR" => {
+                        let (code, message) = (said.code, said.message);
+                        return Err(Failure::Refused { code, message, retry_after: None });
+                    }
+                    _ => version(&said.metadata.resource_version)?,
+                };
+                Ok((line, version))
+            });
+            let (line, version) = match said {
+                Ok(said) => said,
+                Err(failure) => return (objects, reached, Some(failure)),
+            };
+            reached = reached.max(version);
+            if line.kind != "BOOKMARK" {
+                let received = (version > told).then_some(now);
+                let object = (self.read)(path, line.object.get());
+                objects.push(Sent { deleted: line.kind == "DELETED", received, object });
+            }
+        }
+        (objects, reached, None)
+    }
+
+    async fn send(&self, update: Update<T>) -> Result<(), Closed> {
+        self.out.send((self.number, update)).await.map_err(|_| Closed)
+    }
+
+    /// Says what failed and waits, longer each time; whoever asks for a list ends the waiting.
+    async fn pause(&self, failure: Failure, failures: u32) -> Result<(), Closed> {
+        let doubled = PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10));
+        let mut pause = doubled.min(LONGEST_PAUSE);
+        if let Failure::Refused { retry_after: Some(seconds), .. } = failure {
+            pause = pause.max(Duration::from_secs(seconds)).min(LONGEST_PAUSE);
+        }
+        self.send(Update::Failed(failure)).await?;
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = self.relist.notified() => {}
+            () = self.out.closed() => return Err(Closed),
+        }
+        Ok(())
+    }
+}
+
+/// The newest version of a kind on its API server and the time there, both read after the question was put.
+pub(super) async fn newest(
+    server: &Server,
+    resource: &Resource,
+) -> Result<(u64, Option<Timestamp>), Failure> {
+    let mut failure = Failure::NotServed;
+    for path in &resource.paths {
+        match server.page(&format!("{path}?limit=1{}", resource.selector)).await {
+            Ok(page) => {
+                let list: List<'_> = serde_json::from_slice(&page.text).map_err(odd)?;
+                return Ok((version(&list.metadata.resource_version)?, page.at));
+            }
+            Err(Failure::NotServed) => {}
+            Err(other) => failure = other,
+        }
+    }
+    Err(failure)
+}
+
+fn version(text: &str) -> Result<u64, Failure> {
+    text.parse().map_err(|_| {
+        let text: String = text.chars().take(40).collect();
+        Failure::Odd(format!("resourceVersion `{text}` is no whole number"))
+    })
+}
+
+fn odd(error: serde_json::Error) -> Failure {
+    Failure::Odd(error.to_string())
+}
+
+/// `text` as a value in a query.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            other => encoded.push_str(&format!("%{other:02X}")),
+        }
+    }
+    encoded
+}

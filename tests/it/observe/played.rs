@@ -1,0 +1,137 @@
+//! The recordings of two real API servers, played by a server: an observer that watches it tells the very usage that
+//! an independent program computed.
+
+use super::{
+    api::Api,
+    stand::{Stand, eventually},
+};
+use bizrq::{domain::time::Timestamp, event_log::memory::MemoryLog, observe::Cluster};
+use flate2::read::GzDecoder;
+use serde_json::{Deserializer, Value, json};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
+
+const PATHS: [(&str, &str); 5] = [
+    ("pods", "/api/v1/pods"),
+    ("replicasets", "/apis/apps/v1/replicasets"),
+    ("deployments", "/apis/apps/v1/deployments"),
+    ("statefulsets", "/apis/apps/v1/statefulsets"),
+    ("jobs", "/apis/batch/v1/jobs"),
+];
+
+/// Version, path, whether it is a deletion, object.
+type Step = (u64, &'static str, bool, Value);
+
+fn dir(version: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/watch").join(version)
+}
+
+/// Everything that was recorded, in the order in which it happened.
+fn steps(version: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (file, path) in PATHS {
+        let text = fs::File::open(dir(version).join(format!("{file}.json.gz"))).unwrap();
+        for event in Deserializer::from_reader(GzDecoder::new(text)).into_iter::<Value>() {
+            let mut event = event.unwrap();
+            let object = event["object"].take();
+            let at = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+            steps.push((at, path, event["type"] == "DELETED", object));
+        }
+    }
+    steps.sort_by_key(|(version, ..)| *version);
+    steps
+}
+
+fn play(api: &Api, steps: &[Step]) {
+    for (version, path, deleted, object) in steps {
+        match deleted {
+            true => api.delete_at(path, object.clone(), *version),
+            false => api.put_at(path, object.clone(), *version),
+        }
+    }
+}
+
+fn expected(version: &str) -> (Timestamp, BTreeMap<(String, String), i128>) {
+    let read = |name: &str| fs::read_to_string(dir(version).join(name)).unwrap();
+    let json: Value = serde_json::from_str(&read("expected.json")).unwrap();
+    let end = Timestamp::parse(read("end.txt").trim()).unwrap();
+    let usage = json["usage"].as_array().unwrap().iter().map(|line| {
+        let text = |name: &str| line[name].as_str().unwrap().to_owned();
+        ((text("group"), text("key")), text("exact").parse().unwrap())
+    });
+    (end, usage.collect())
+}
+
+pub(super) fn server() -> Api {
+    let api = Api::default();
+    let created = "2026-11-29T10:00:00Z";
+    let meta = json!({"name": "kube-system", "uid": "of east", "creationTimestamp": created});
+    api.put_at("/api/v1/namespaces", json!({"metadata": meta}), 1);
+    api
+}
+
+pub(super) fn cluster(now: Timestamp) -> Cluster {
+    let notice = Arc::new(|line: &str| eprintln!("notice: {line}"));
+    Cluster { name: "east".into(), now: Arc::new(move || now), notice, ..Cluster::default() }
+}
+
+/// Nobody is heard while everything happens; then everything is told at once.
+fn play_unheard(api: &Api, steps: &[Step]) {
+    PATHS.iter().for_each(|(_, path)| api.refuse(path, 503));
+    api.cut();
+    play(api, steps);
+    PATHS.iter().for_each(|(_, path)| api.refuse(path, 0));
+}
+
+#[tokio::test]
+async fn a_watch_that_stands_tells_the_usage_of_1_36() {
+    let (end, usage) = expected("v1.36");
+    let (api, log) = (server(), Arc::new(MemoryLog::default()));
+    let mut stand = Stand::new(&api, cluster(end), &log, true);
+    stand.until(|progress| progress.facts_synced).await;
+    eventually("every kind is watched", || api.watches() >= PATHS.len() + 4).await;
+    play(&api, &steps("v1.36"));
+    eventually("the usage is that of the recording", || stand.usage(end) == usage).await;
+    assert!(stand.projection.ledger().quarantined().is_empty());
+    stand.close().await;
+}
+
+#[tokio::test]
+async fn what_a_broken_watch_makes_up_for_is_the_usage_of_both() {
+    for version in ["v1.36", "v1.20"] {
+        let (end, usage) = expected(version);
+        let (api, log) = (server(), Arc::new(MemoryLog::default()));
+        let mut stand = Stand::new(&api, cluster(end), &log, true);
+        stand.until(|progress| progress.facts_synced).await;
+        eventually("every kind is watched", || api.watches() >= PATHS.len() + 4).await;
+        play_unheard(&api, &steps(version));
+        eventually(version, || stand.usage(end) == usage).await;
+        assert!(stand.projection.ledger().quarantined().is_empty());
+        stand.close().await;
+    }
+}
+
+#[tokio::test]
+async fn two_observers_at_once_and_one_after_the_other_change_nothing() {
+    let (end, usage) = expected("v1.36");
+    let (api, log) = (server(), Arc::new(MemoryLog::default()));
+    let mut stands = [
+        Stand::new(&api, cluster(end), &log, true),
+        Stand::new(&api, cluster(end.shifted(5_000)), &log, true),
+    ];
+    for stand in &mut stands {
+        stand.until(|progress| progress.facts_synced).await;
+    }
+    let steps = steps("v1.36");
+    let (first, second) = steps.split_at(steps.len() / 2);
+    play(&api, first);
+    let [one, other] = stands;
+    one.close().await;
+    play(&api, second);
+    eventually("the other goes on", || other.usage(end) == usage).await;
+    let mut third = Stand::new(&api, cluster(end), &log, true);
+    third.until(|progress| progress.facts_synced).await;
+    eventually("a third has nothing to add", || third.usage(end) == usage).await;
+    assert!(third.projection.ledger().quarantined().is_empty());
+    other.close().await;
+    third.close().await;
+}

@@ -1,0 +1,123 @@
+//! An observer on a memory log, with everything that a process puts around it.
+
+use super::api::Api;
+use bizrq::{
+    decider::{self, Decider, transport::Alone},
+    domain::time::Timestamp,
+    event_log::EventLog,
+    k8s::{context::Context, kinds::Kinds},
+    observe::{Cluster, Error, Observer, Progress, metrics::Metrics},
+    projection::{MemoryStore, Projection, Runner, runner},
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+/// See the head of this file.
+pub(crate) struct Stand {
+    pub(crate) decider: Decider,
+    pub(crate) metrics: prometheus::Registry,
+    pub(crate) context: Arc<RwLock<Context>>,
+    pub(crate) projection: Projection,
+    pub(crate) leads: watch::Sender<bool>,
+    pub(crate) progress: watch::Receiver<Progress>,
+    pub(crate) observing: JoinHandle<Result<(), Error>>,
+    end: Option<oneshot::Sender<()>>,
+    others: Vec<JoinHandle<()>>,
+}
+
+impl Stand {
+    /// Observes `api` as `cluster`, on `log`.
+    pub(crate) fn new<L: EventLog + 'static>(
+        api: &Api,
+        cluster: Cluster,
+        log: &Arc<L>,
+        leads: bool,
+    ) -> Self
+    where
+        L::Reader: 'static,
+    {
+        let log = Arc::clone(log);
+        let (runner, projection) = Runner::new(MemoryStore::default(), runner::Options::default());
+        let options = decider::Options { now: Arc::clone(&cluster.now), ..Default::default() };
+        let (decider, worker) = decider::new(Arc::clone(&log), projection.clone(), Alone, options);
+        let folded = Arc::clone(&log);
+        let others = vec![
+            tokio::spawn(worker.run(std::future::pending::<()>())),
+            tokio::spawn(async move {
+                runner.run(&*folded, std::future::pending::<()>()).await.unwrap();
+            }),
+        ];
+        let (context, kinds) = (Arc::default(), Arc::new(Kinds::builtin().unwrap()));
+        let observer = Observer::new(
+            api.client(),
+            cluster,
+            kinds,
+            Arc::clone(&context),
+            log,
+            projection.clone(),
+            decider.clone(),
+        );
+        let metrics = prometheus::Registry::new();
+        let observer = observer.with_metrics(Arc::new(Metrics::new(&metrics).unwrap()));
+        let (leads, progress) = (watch::Sender::new(leads), observer.progress());
+        let (end, ended) = oneshot::channel();
+        let observing = tokio::spawn(observer.run(leads.subscribe(), ended));
+        Self {
+            decider,
+            metrics,
+            context,
+            projection,
+            leads,
+            progress,
+            observing,
+            end: Some(end),
+            others,
+        }
+    }
+
+    /// Waits until the observer is as far as `reached` says.
+    pub(crate) async fn until(&mut self, reached: impl FnMut(&Progress) -> bool) {
+        tokio::time::timeout(Duration::from_secs(60), self.progress.wait_for(reached))
+            .await
+            .expect("it takes too long")
+            .unwrap();
+    }
+
+    /// Usage by group and key at `at`.
+    pub(crate) fn usage(&self, at: Timestamp) -> BTreeMap<(String, String), i128> {
+        let lines = self.projection.ledger().usage(at).unwrap().into_iter();
+        lines.filter(|line| line.exact != 0).map(|l| ((l.group, l.key), l.exact)).collect()
+    }
+
+    /// What a counter says.
+    pub(crate) fn counted(&self, name: &str) -> u64 {
+        let families = self.metrics.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        let metrics = family.into_iter().flat_map(|family| family.get_metric());
+        metrics.map(|metric| metric.get_counter().get_value() as u64).sum()
+    }
+
+    /// Ends it, in order.
+    pub(crate) async fn close(mut self) {
+        let _ = self.end.take().unwrap().send(());
+        self.observing.await.unwrap().unwrap();
+        self.others.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Waits until `holds` does.
+pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
