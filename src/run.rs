@@ -19,6 +19,7 @@ use crate::{
     event_log::{self, AnyLog},
     k8s::{context::Context, kinds::Kinds},
     metrics::{self, Told},
+    observe,
     projection::{self, MemoryStore, Projection, Runner, Snapshots, Store, runner, store},
     shutdown::{self, Stage, Tasks},
     webhook::{
@@ -96,6 +97,7 @@ struct Shared {
     /// What is known of each cluster, by its name.
     contexts: BTreeMap<String, Arc<RwLock<Context>>>,
     registry: Registry,
+    observed: Arc<observe::metrics::Metrics>,
 }
 
 /// Serves what `config` asks for, until `stop` comes true or a part of it ends.
@@ -122,9 +124,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), E
     if config.has(Role::Webhook) {
         answer(&mut tasks, &config, &shared, &clients, &health)?;
     }
-    if config.has(Role::Control) {
-        control(&mut tasks, &config, &shared, &clients)?;
-    }
+    look_after(&mut tasks, &config, &shared, &clients, &health)?;
     let log = Arc::clone(&shared.log);
     drop(shared);
     let ended = tasks.run(stop).await;
@@ -172,7 +172,8 @@ fn fold_and_decide(
     let named = config.clusters.iter().map(|cluster| cluster.reviews.cluster.clone());
     let contexts = named.map(|name| (name, Arc::default())).collect();
     let kinds = Arc::new(config.kinds.clone());
-    Ok(Shared { log, projection, decider, kinds, contexts, registry })
+    let observed = Arc::new(observe::metrics::Metrics::new(&registry)?);
+    Ok(Shared { log, projection, decider, kinds, contexts, registry, observed })
 }
 
 #[cfg(feature = "sled")]
@@ -281,24 +282,36 @@ fn answer(
     Ok(())
 }
 
-/// What one replica does for all: leads each cluster, shows statuses, takes snapshots.
-fn control(
+/// Watches every cluster, and does for all replicas what one must do: tells the log, shows statuses, takes snapshots.
+fn look_after(
     tasks: &mut Tasks,
     config: &Config,
     shared: &Shared,
     clients: &Clients,
+    health: &Health,
 ) -> Result<(), Error> {
+    let is_candidate = config.has(Role::Observe) || config.has(Role::Control);
     let mut first = None;
     for (place, client) in clients {
         let Some(cluster) = config.clusters.get(*place) else { continue };
-        let leads = cluster::lead(tasks, config, cluster, client.clone());
-        if cluster.reviews.cluster == config.quota_cluster {
+        let leads = match is_candidate {
+            true => cluster::lead(tasks, config, cluster, client.clone()),
+            false => watch::channel(false).1,
+        };
+        let progress =
+            cluster::observe(tasks, config, cluster, shared, client.clone(), leads.clone());
+        if config.has(Role::Webhook) {
+            cluster::wait_for_context(health, cluster, progress);
+        }
+        if config.has(Role::Control) && cluster.reviews.cluster == config.quota_cluster {
             cluster::show_statuses(tasks, shared, client.clone(), leads.clone())?;
         }
         first.get_or_insert(leads);
     }
-    // Where no cluster can be led, this process is taken for the only one.
-    let leads = first.unwrap_or_else(|| watch::channel(true).1);
-    cluster::take_snapshots(tasks, shared.projection.clone(), leads);
+    if config.has(Role::Control) {
+        // Where no cluster can be led, this process is taken for the only one.
+        let leads = first.unwrap_or_else(|| watch::channel(true).1);
+        cluster::take_snapshots(tasks, shared.projection.clone(), leads);
+    }
     Ok(())
 }

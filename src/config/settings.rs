@@ -111,7 +111,9 @@ pub struct Settings {
 pub enum Role {
     /// Answer reviews
     Webhook,
-    /// Lead a cluster when nobody else does: show statuses, take snapshots
+    /// Tell the log what the clusters show, where this process leads
+    Observe,
+    /// Show statuses and take snapshots, where this process leads
     Control,
 }
 
@@ -159,7 +161,7 @@ pub enum Growth {
 
 impl Role {
     /// Everything that a process can do.
-    pub const ALL: [Self; 2] = [Self::Webhook, Self::Control];
+    pub const ALL: [Self; 3] = [Self::Webhook, Self::Observe, Self::Control];
 }
 
 impl Settings {

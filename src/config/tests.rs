@@ -77,7 +77,7 @@ fn what_cannot_be_read_is_told_by_the_command_line() {
         ("--cluster east=", "names no API server"),
         ("--cluster -", "is no name of a cluster"),
         ("--missing-group default:", "is none of allow, refuse and default:GROUP"),
-        ("--roles cook", "possible values: webhook, control"),
+        ("--roles cook", "possible values: webhook, observe, control"),
         ("--listen here", "invalid socket address"),
     ];
     for (line, expected) in cases {

@@ -1,10 +1,12 @@
-//! The clusters that have an API server: each is led by the replica that holds its Lease.
+//! The clusters that have an API server: each is watched by all replicas, and led by the one that holds its Lease.
 
-use super::Shared;
+use super::{Shared, health::Health};
 use crate::{
     clock,
-    config::{ApiServer, Cluster, Config},
+    config::{ApiServer, Cluster, Config, Role},
+    decider::Missing,
     k8s::lease::{Candidate, Timing},
+    observe::{self, Observer, Progress},
     projection::{self, Projection},
     shutdown::{Stage, Tasks},
     status,
@@ -13,9 +15,9 @@ use kube::{
     Client,
     config::{InClusterError, KubeConfigOptions, KubeconfigError},
 };
-use std::{collections::BTreeMap, sync::Arc};
-use tokio::sync::watch;
-use tracing::{info, warn};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::{sync::watch, time::Instant};
+use tracing::{error, info, warn};
 
 /// Why an API server cannot even be tried.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +52,9 @@ pub enum Error {
     },
 }
 
+/// So long reviews wait for what a cluster says of itself: a kind that never answers must not keep the others from
+/// being served.
+const CONTEXT: Duration = Duration::from_secs(60);
 /// The Lease that whoever leads a cluster holds there.
 const LEASE: &str = "bizrq-leader";
 
@@ -113,6 +118,66 @@ pub(super) fn lead(
         Ok(())
     });
     leading
+}
+
+/// Watches a cluster: for what reviews must know of it, and, while `leads` says so, for the log.
+pub(super) fn observe(
+    tasks: &mut Tasks,
+    config: &Config,
+    cluster: &Cluster,
+    shared: &Shared,
+    client: Client,
+    leads: watch::Receiver<bool>,
+) -> watch::Receiver<Progress> {
+    let name = cluster.reviews.cluster.clone();
+    let context = shared.contexts.get(&name).cloned().unwrap_or_default();
+    let noticed = name.clone();
+    let observed = observe::Cluster {
+        name: name.clone(),
+        quotas: name == config.quota_cluster,
+        default_group: match &cluster.reviews.missing {
+            Missing::Default(group) => group.clone(),
+            Missing::Allow | Missing::Refuse => String::new(),
+        },
+        notice: Arc::new(move |said| warn!(cluster = noticed, "{said}")),
+        ..observe::Cluster::default()
+    };
+    let observer = Observer::new(
+        client,
+        observed,
+        Arc::clone(&shared.kinds),
+        context,
+        Arc::clone(&shared.log),
+        shared.projection.clone(),
+        shared.decider.clone(),
+    )
+    .with_metrics(Arc::clone(&shared.observed));
+    let progress = observer.progress();
+    // Without the role it knows what reviews need, and tells nothing.
+    let leads = if config.has(Role::Observe) { leads } else { watch::channel(false).1 };
+    let (staged, end) = (tasks.staged(), tasks.staged().until(Stage::Watch));
+    tasks.spawn(Stage::Watch, format!("observer of {name}"), async move {
+        if let Err(why) = observer.run(leads, end).await {
+            // The other clusters are served on.
+            error!(cluster = name, error = %why, "the cluster is not observed any more");
+            staged.until(Stage::Watch).await;
+        }
+        Ok(())
+    });
+    progress
+}
+
+/// Reviews are judged by what the cluster says of itself: owners, limit ranges, templates.
+pub(super) fn wait_for_context(
+    health: &Health,
+    cluster: &Cluster,
+    progress: watch::Receiver<Progress>,
+) {
+    let (begun, name) = (Instant::now(), cluster.reviews.cluster.clone());
+    health.also(move || {
+        let waits = !progress.borrow().context_synced && begun.elapsed() < CONTEXT;
+        waits.then(|| format!("cluster {name} is being read"))
+    });
 }
 
 /// Shows the statuses of the quota objects that count, while `leads` says so.

@@ -183,6 +183,7 @@ fn every_alert_is_about_something_that_is_counted() {
     let alerts = rule["spec"]["groups"][0]["rules"].as_array().unwrap().clone();
     assert!(alerts.len() >= 8);
     let sources: String = [
+        "src/observe/metrics.rs",
         "src/projection/metrics.rs",
         "src/webhook/metrics.rs",
         "src/status/metrics.rs",

@@ -45,6 +45,7 @@ const CLOCKS: &[(&str, &str, &str)] = &[
         "Instant",
         "how long a lease stood still; no two hosts' clocks are compared",
     ),
+    ("src/run/cluster.rs", "Instant", "how long reviews have waited for their cluster"),
     ("src/status.rs", "Instant", "when objects were listed, and how long is written"),
     ("src/shutdown.rs", "Instant", "how long a stage may take"),
     ("src/observe/sweeper.rs", "Instant", "for how long a promise was seen to be open"),

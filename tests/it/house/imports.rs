@@ -57,6 +57,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
             "projection",
             "decider",
             "k8s",
+            "observe",
             "webhook",
             "status",
             "clock",
