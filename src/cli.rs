@@ -5,6 +5,8 @@
 pub mod out;
 pub mod progress;
 
+mod adjust;
+mod close;
 mod completions;
 #[cfg(feature = "service")]
 mod crd;
@@ -49,6 +51,10 @@ enum Command {
     Import(import::Args),
     /// Look into a log, copy it, roll it over
     Log(log::Args),
+    /// Correct what a group used: a signed amount, with who and why
+    Adjust(adjust::Args),
+    /// Close a period: its invoice never changes again
+    Close(close::Args),
     /// Check, declare and draw the quotas of business groups
     Quota(quota::Args),
     /// Say of AdmissionReviews and manifests whether they would fit
@@ -180,6 +186,8 @@ impl Command {
             Self::Meter(args) => meter::run(&args, out),
             Self::Import(args) => import::run(args, out),
             Self::Log(args) => log::run(&args, out),
+            Self::Adjust(args) => adjust::run(&args, out),
+            Self::Close(args) => close::run(&args, out),
             Self::Quota(args) => quota::run(&args, out),
             #[cfg(feature = "service")]
             Self::Review(args) => review::run(&args, out),

@@ -15,6 +15,7 @@
 
 pub mod admission;
 pub mod amounts;
+pub mod billing;
 pub mod book;
 pub mod event;
 mod few;
@@ -28,6 +29,7 @@ pub mod meter;
 pub mod names;
 pub mod pod;
 pub mod pod_resources;
+pub mod prices;
 pub mod quantity;
 pub mod quota;
 pub mod resources;

@@ -164,7 +164,7 @@ fn explain(log: &Log, question: Question, trails: &mut Trails) -> Result<Explana
     log.records("replaying", Position::MAX, |record| {
         let event = record.read.event();
         let trail = event.and_then(|event| {
-            let uid = uid(&event.data)?;
+            let uid = event.data.pod()?;
             let key = (event.source.to_string(), uid.to_owned());
             Some((event, Uid::of(uid), trails.get_mut(&key)?))
         });
@@ -196,20 +196,6 @@ fn explain(log: &Log, question: Question, trails: &mut Trails) -> Result<Explana
     let (position, root) = (ledger.position(), ledger.root().to_string());
     let ledger = of.map_or(0, |line| line.exact);
     Ok(Explanation { question, position, root, segments, adjustments, sum, ledger })
-}
-
-/// The pod that an event is about.
-fn uid<'e>(data: &'e Data<'_>) -> Option<&'e str> {
-    Some(match data {
-        Data::PodCreated(data) => &data.uid,
-        Data::PodStarted(data) => &data.uid,
-        Data::PodRan(data) => &data.uid,
-        Data::PodResized(data) => &data.uid,
-        Data::PodMoved(data) => &data.uid,
-        Data::PodStopped(data) => &data.uid,
-        Data::PodStopWithdrawn(data) => &data.uid,
-        _ => return None,
-    })
 }
 
 /// A correction of the number, if the ledger took it.

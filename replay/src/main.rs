@@ -2,7 +2,11 @@
 //!
 //! It never writes to a log. Everything that it says follows from the records by the same fold that bizrq runs.
 
+mod consistency;
+mod diff;
 mod explain;
+mod invoice;
+mod prove;
 mod reading;
 mod state;
 mod verify;
@@ -22,6 +26,7 @@ Examples:
   bizrq-replay verify --log ./log
   bizrq-replay state --log ./log --at 2026-11-30T00:00:00Z
   bizrq-replay explain --log ./log --group team-a --key limits.cpu
+  bizrq-replay invoice --log ./log --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z -o json
 
 Exit codes:
   0  fine
@@ -42,6 +47,16 @@ enum Command {
     State(state::Args),
     /// List the segments that a number is the sum of, with the records that made them
     Explain(explain::Args),
+    /// Say what changed between two positions or instants, and by which records
+    Diff(diff::Args),
+    /// Bill a period: exact amounts by group, key, model and workload
+    Invoice(invoice::Args),
+    /// Prove a line of an invoice by the records that it is the sum of
+    Prove(prove::Args),
+    /// Check a proof against its invoice, without the log
+    CheckProof(prove::CheckArgs),
+    /// Prove that the log only grew since it had an older root
+    Consistency(consistency::Args),
 }
 
 /// Which clock is metered; the two are never mixed.
@@ -87,6 +102,11 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::run(args, &mut out),
         Command::State(args) => state::run(args, &mut out),
         Command::Explain(args) => explain::run(args, &mut out),
+        Command::Diff(args) => diff::run(args, &mut out),
+        Command::Invoice(args) => invoice::run(args, &mut out),
+        Command::Prove(args) => prove::run(args, &mut out),
+        Command::CheckProof(args) => prove::check(args, &mut out),
+        Command::Consistency(args) => consistency::run(args, &mut out),
     };
     match done.and_then(|answer| out.flush().map(|()| answer)) {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
@@ -112,7 +132,9 @@ mod tests {
         Cli::command().debug_assert();
         for command in Cli::command().get_subcommands().filter(|c| c.get_name() != "help") {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let example = format!("bizrq-replay {} --log", command.get_name());
+            // A proof is checked without the log.
+            let input = if command.get_name() == "check-proof" { "--invoice" } else { "--log" };
+            let example = format!("bizrq-replay {} {input}", command.get_name());
             assert!(help.contains("Examples:") && help.contains(&example), "{example}");
         }
     }

@@ -7,7 +7,7 @@ use bizrq::{
         event::Position,
         hours::NanoHours,
         ledger::{Applied, Ledger},
-        merkle::{Hash, LeafHasher},
+        merkle::{Frontier, Hash, LeafHasher},
         quantity::Milli,
         quota::Unit,
         time::Timestamp,
@@ -92,10 +92,7 @@ impl Log {
         limit: Position,
         mut each: impl FnMut(&Record<'_>) -> Result<(), Halt>,
     ) -> Result<(), Error> {
-        if self.first != 1 {
-            let (location, base) = (self.place.clone(), self.first.saturating_sub(1));
-            return Err(Error::log(&self.place, OpenError::Continues { location, base }));
-        }
+        self.begins()?;
         let mut hasher = LeafHasher::default();
         let done = self.each(label, limit, |batch| {
             batch.iter().zip(batch.events()).try_for_each(|((position, line), (_, decoded))| {
@@ -105,7 +102,38 @@ impl Log {
                 each(&Record { position, leaf, read })
             })
         });
-        self.finished(done)
+        self.finished(done).map(drop)
+    }
+
+    /// As [`Self::records`], without leaves: faster. Gives the tree of all that was read, unless `each` had enough.
+    pub(crate) fn decoded(
+        &self,
+        label: &str,
+        limit: Position,
+        mut each: impl FnMut(Position, &Read<'_>) -> Result<(), Halt>,
+    ) -> Result<Option<Frontier>, Error> {
+        self.begins()?;
+        let done = self.each(label, limit, |batch| {
+            let mut events = batch.events();
+            events.try_for_each(|(position, decoded)| each(position, &Read::of(decoded)))
+        });
+        let read = self.finished(done)?;
+        Ok(read.map(|read| read.tree.unwrap_or_default()))
+    }
+
+    /// The tree of the records up to `limit`.
+    pub(crate) fn tree(&self, limit: Position) -> Result<Frontier, Error> {
+        let read = self.each("hashing", limit, |_| Ok(()));
+        self.finished(read).map(|read| read.and_then(|read| read.tree).unwrap_or_default())
+    }
+
+    /// What is summed up must have a beginning.
+    fn begins(&self) -> Result<(), Error> {
+        if self.first == 1 {
+            return Ok(());
+        }
+        let (location, base) = (self.place.clone(), self.first.saturating_sub(1));
+        Err(Error::log(&self.place, OpenError::Continues { location, base }))
     }
 
     /// The last position that was published up to `at`, by the publishers' clocks.
@@ -120,12 +148,14 @@ impl Log {
             }
             Ok(())
         });
-        self.finished(looked).map(|()| last)
+        self.finished(looked).map(|_| last)
     }
 
-    fn finished(&self, read: Result<Summary, Halt>) -> Result<(), Error> {
+    /// What was read, unless whoever read it had enough.
+    pub(crate) fn finished(&self, read: Result<Summary, Halt>) -> Result<Option<Summary>, Error> {
         match read {
-            Ok(_) | Err(Halt::Enough) => Ok(()),
+            Ok(read) => Ok(Some(read)),
+            Err(Halt::Enough) => Ok(None),
             Err(Halt::Failed(error)) => Err(error),
             Err(Halt::Log(error)) => {
                 let why = format!("{error}; `bizrq-replay verify` says more");

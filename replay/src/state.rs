@@ -62,12 +62,12 @@ struct State {
 }
 
 /// A group's limit under one key, in milli-units.
-struct Limit {
-    group: String,
+pub(crate) struct Limit {
+    pub(crate) group: String,
     parent: Option<String>,
-    key: String,
-    hard: Option<i128>,
-    used: i128,
+    pub(crate) key: String,
+    pub(crate) hard: Option<i128>,
+    pub(crate) used: i128,
     self_used: i128,
     unreviewed: i128,
 }
@@ -129,7 +129,7 @@ fn fold(log: &Log, args: &Args) -> Result<(Ledger, Option<Ledger>, Option<Timest
 }
 
 /// Every limit that a group has, and whatever it uses.
-fn limits(ledger: &Ledger, book: &Book) -> Vec<Limit> {
+pub(crate) fn limits(ledger: &Ledger, book: &Book) -> Vec<Limit> {
     let names = ledger.names();
     let name = |group: GroupId| names.group_name(group).to_owned();
     let mut limits = Vec::new();

@@ -25,6 +25,7 @@ use bizrq::{
 };
 use finding::{Finding, What};
 use history::History;
+pub(crate) use history::trees;
 use report::{Given, Report};
 use std::path::PathBuf;
 

@@ -8,7 +8,7 @@ use crate::{
         merkle::Frontier,
     },
     event_log::{
-        AnyLog, AnyReader, Appended, EventLog, Facts, Head, NewEvent, OpenError,
+        AnyLog, AnyReader, AppendError, Appended, EventLog, Facts, Head, NewEvent, OpenError,
         bulk::{self, Batch, Source},
         codec::{Decoded, Decoder, EncodeError, Scanned},
         survey::Survey,
@@ -101,6 +101,19 @@ impl OpenedLog {
     /// Appends events in their order.
     pub(super) fn append(&self, events: Vec<NewEvent>) -> Result<Appended, Error> {
         self.runtime.block_on(self.log.append(events)).map_err(|e| self.failed(e))
+    }
+
+    /// Appends a decision if the last one is still at `expected`; `None` if it is not.
+    pub(super) fn decide(
+        &self,
+        expected: Position,
+        decision: NewEvent,
+    ) -> Result<Option<Appended>, Error> {
+        match self.runtime.block_on(self.log.decide(expected, decision)) {
+            Ok(appended) => Ok(Some(appended)),
+            Err(AppendError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(self.failed(error)),
+        }
     }
 
     /// Does with the log what takes more than one append.

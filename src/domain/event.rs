@@ -208,6 +208,21 @@ impl Kind {
 }
 
 impl Data<'_> {
+    /// The uid of the pod that it is about, if it is about one.
+    #[must_use]
+    pub fn pod(&self) -> Option<&str> {
+        Some(match self {
+            Self::PodCreated(data) => &data.uid,
+            Self::PodStarted(data) => &data.uid,
+            Self::PodRan(data) => &data.uid,
+            Self::PodResized(data) => &data.uid,
+            Self::PodMoved(data) => &data.uid,
+            Self::PodStopped(data) => &data.uid,
+            Self::PodStopWithdrawn(data) => &data.uid,
+            _ => return None,
+        })
+    }
+
     /// The version to which it raises the log, if this build does not read it.
     #[must_use]
     pub fn newer_log(&self) -> Option<u32> {

@@ -64,7 +64,10 @@ pub struct Meter {
     /// The last instant of any forgotten pod.
     forgotten_until: Option<Timestamp>,
     newest: Option<Timestamp>,
+    /// What the last record about a pod took away and what it added, if it said something new; else space to work in.
     segments: [Vec<Segment>; 2],
+    /// The workloads that these belonged to before and after it.
+    stepped: Option<[ObjectId; 2]>,
     /// The same: keys' slots and amounts.
     slots: Vec<(usize, Milli)>,
     /// Groups with an account whose sums changed since somebody asked.
@@ -183,6 +186,7 @@ impl Meter {
             forgotten_until: None,
             newest: None,
             segments: Default::default(),
+            stepped: None,
             slots: Vec::new(),
             changed: Vec::new(),
         }
@@ -421,6 +425,7 @@ impl Meter {
         time: Timestamp,
         change: impl FnOnce(&mut Pod) -> Result<bool, Contradiction>,
     ) -> Result<Outcome, Contradiction> {
+        self.stepped = None;
         let id = ObjectId { cluster, uid: Uid::of(uid) };
         let slot = self.index.get(&id).copied();
         let known = slot.and_then(|slot| self.pods.get(slot));
@@ -437,6 +442,7 @@ impl Meter {
             return Ok(Outcome::Repeated);
         }
         self.replace(names, &old, &new)?;
+        self.stepped = Some([old.workload(), new.workload()]);
         let known: Vec<_> = old.contradictions().map(|s| s.position).collect();
         let contradicted = new.contradictions().map(|s| (s.position, s.time));
         let contradicted = contradicted.filter(|(p, _)| !known.contains(p)).collect();

@@ -123,7 +123,7 @@ impl Interner {
         id
     }
 
-    fn text(&self, id: u32) -> &str {
+    pub(super) fn text(&self, id: u32) -> &str {
         self.texts.get(id as usize).map_or("", |t| t)
     }
 

@@ -161,17 +161,30 @@ pub fn is_model(text: &str) -> bool {
 /// `limits.R`, extended resources under `limits.R` only, and beside each key whose resource has a model the
 /// key with `.MODEL` behind it.
 pub fn usage_keys(resources: &Resources, models: &Models<'_>, mut each: impl FnMut(&str, Milli)) {
+    let mut with_model = String::with_capacity(64);
+    usage_by_model(resources, models, |key, model, amount| {
+        each(key, amount);
+        if let Some(model) = model {
+            with_model.clear();
+            with_model.extend([key, ".", model]);
+            each(&with_model, amount);
+        }
+    });
+}
+
+/// Calls `each` with every generic key that `resources` on `models` count under, its model if there is one, and its
+/// amount, once.
+pub fn usage_by_model(
+    resources: &Resources,
+    models: &Models<'_>,
+    mut each: impl FnMut(&str, Option<&str>, Milli),
+) {
     let mut key = String::with_capacity(64);
     let mut count = |side: &str, resource: &str, quantity: Quantity| {
         key.clear();
-        key.push_str(side);
-        key.push_str(resource);
-        each(&key, quantity.milli());
-        if let Some(model) = model_of(models, resource).filter(|m| is_model(m)) {
-            key.push('.');
-            key.push_str(model);
-            each(&key, quantity.milli());
-        }
+        key.extend([side, resource]);
+        let model = model_of(models, resource).filter(|m| is_model(m));
+        each(&key, model, quantity.milli());
     };
     for (resource, quantity) in resources.requests.iter() {
         if !is_extended(resource) {

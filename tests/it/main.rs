@@ -4,7 +4,9 @@
 // What a random test drew (its seed, its classes) belongs in the output of a run.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod billing;
 mod chaos;
+mod corrections;
 mod crd;
 mod decider;
 mod demo;

@@ -152,7 +152,7 @@ pub(super) fn claims(log: &Log, history: &History) -> Result<Vec<Finding>, Error
 }
 
 /// Hands out the tree after every record up to `last`, beginning with that of none.
-pub(super) fn trees(
+pub(crate) fn trees(
     log: &Log,
     last: Position,
     each: &mut dyn FnMut(&Frontier) -> Result<(), Halt>,

@@ -4,8 +4,11 @@
 
 mod demo;
 mod explain;
+mod focus;
 mod independence;
+mod invoice;
 mod logs;
+mod prove;
 mod state;
 mod store;
 mod verify;

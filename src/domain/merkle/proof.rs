@@ -1,9 +1,10 @@
 //! Proofs about the tree: that a record is in it, and that a newer tree only added to an older one.
 //!
-//! Built from one pass over the leaves with bounded memory; verified from hashes alone (RFC 9162, 2.1.3
-//! and 2.1.4). A verifier needs nothing but the roots that it trusts.
+//! Built from one pass over the leaves, however many proofs are wanted, in memory for these alone; verified from
+//! hashes alone (RFC 9162, 2.1.3 and 2.1.4). A verifier needs nothing but the roots that it trusts.
 
-use super::{Frontier, Hash, node};
+use super::{Hash, node};
+use crate::domain::names::Map;
 use std::ops::Range;
 
 /// Hashes of a proof, nearest the leaf first; at most 65.
@@ -39,9 +40,10 @@ pub fn inclusion(
     size: u64,
     leaves: impl IntoIterator<Item = Hash>,
 ) -> Result<Path, Error> {
-    let index = position.checked_sub(1).filter(|i| *i < size);
-    let index = index.ok_or(Error::NotInTree { position, size })?;
-    hash_ranges(&inclusion_ranges(index, size), size, leaves)
+    let mut gatherer = Gatherer::new(size);
+    gatherer.want(position)?;
+    leaves.into_iter().for_each(|leaf| gatherer.append(leaf));
+    gatherer.inclusion(position)
 }
 
 /// Proves that the tree of the first `new` of `leaves` begins with the tree of the first `old`.
@@ -53,10 +55,118 @@ pub fn consistency(
     new: u64,
     leaves: impl IntoIterator<Item = Hash>,
 ) -> Result<Path, Error> {
-    if old > new {
-        return Err(Error::NotInTree { position: old, size: new });
+    let mut gatherer = Gatherer::new(new);
+    gatherer.want_beginning(old)?;
+    leaves.into_iter().for_each(|leaf| gatherer.append(leaf));
+    gatherer.consistency(old)
+}
+
+/// Gathers the hashes of many proofs about one tree while its leaves come, one after another.
+#[derive(Clone, Debug)]
+pub struct Gatherer {
+    size: u64,
+    found: u64,
+    /// Complete subtrees, from left to right: leaves and root.
+    complete: Vec<(Range<u64>, Hash)>,
+    /// Subtrees that are wanted, and their roots once they are complete.
+    wanted: Map<Range<u64>, Option<Hash>>,
+}
+
+impl Gatherer {
+    /// Of a tree of `size` leaves.
+    #[must_use]
+    pub fn new(size: u64) -> Self {
+        Self { size, found: 0, complete: Vec::new(), wanted: Map::default() }
     }
-    hash_ranges(&consistency_ranges(old, new), new, leaves)
+
+    /// From here on what proves that the record at `position` is in the tree is gathered.
+    ///
+    /// # Errors
+    /// [`Error::NotInTree`].
+    pub fn want(&mut self, position: u64) -> Result<(), Error> {
+        let ranges = inclusion_ranges(self.index(position)?, self.size);
+        self.wanted.extend(ranges.into_iter().map(|range| (range, None)));
+        Ok(())
+    }
+
+    /// From here on what proves that the tree begins with that of `old` leaves is gathered.
+    ///
+    /// # Errors
+    /// [`Error::NotInTree`].
+    pub fn want_beginning(&mut self, old: u64) -> Result<(), Error> {
+        if old > self.size {
+            return Err(Error::NotInTree { position: old, size: self.size });
+        }
+        let ranges = consistency_ranges(old, self.size);
+        self.wanted.extend(ranges.into_iter().map(|range| (range, None)));
+        Ok(())
+    }
+
+    fn index(&self, position: u64) -> Result<u64, Error> {
+        let index = position.checked_sub(1).filter(|index| *index < self.size);
+        index.ok_or(Error::NotInTree { position, size: self.size })
+    }
+
+    /// Takes the next leaf; those behind the tree are not looked at.
+    pub fn append(&mut self, leaf: Hash) {
+        if self.found >= self.size {
+            return;
+        }
+        let next = self.found.saturating_add(1);
+        self.push(self.found..next, leaf);
+        self.found = next;
+        // As in a frontier: so many subtrees become one as the number of leaves has zeros at its end.
+        for _ in 0..next.trailing_zeros() {
+            let (Some((right, r)), Some((left, l))) = (self.complete.pop(), self.complete.pop())
+            else {
+                return;
+            };
+            self.push(left.start..right.end, node(&l, &r));
+        }
+    }
+
+    fn push(&mut self, range: Range<u64>, root: Hash) {
+        if let Some(wanted) = self.wanted.get_mut(&range) {
+            *wanted = Some(root);
+        }
+        self.complete.push((range, root));
+    }
+
+    /// The proof for the record at `position`, which was wanted.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn inclusion(&self, position: u64) -> Result<Path, Error> {
+        self.path(inclusion_ranges(self.index(position)?, self.size))
+    }
+
+    /// The proof for the beginning of `old` leaves, which was wanted.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn consistency(&self, old: u64) -> Result<Path, Error> {
+        self.path(consistency_ranges(old, self.size))
+    }
+
+    fn path(&self, ranges: Vec<Range<u64>>) -> Result<Path, Error> {
+        let too_few = Error::TooFewLeaves { size: self.size, found: self.found };
+        if self.found < self.size {
+            return Err(too_few);
+        }
+        let root = |range: Range<u64>| match self.wanted.get(&range) {
+            Some(Some(root)) => Some(*root),
+            // What is not complete goes to the end of the tree.
+            _ => self.end(range.start),
+        };
+        ranges.into_iter().map(root).collect::<Option<Path>>().ok_or(too_few)
+    }
+
+    /// The root of the subtree from `start` to the end.
+    fn end(&self, start: u64) -> Option<Hash> {
+        let mut complete = self.complete.iter().rev().take_while(|(range, _)| range.start >= start);
+        let (_, last) = complete.next()?;
+        Some(complete.fold(*last, |right, (_, left)| node(left, &right)))
+    }
 }
 
 /// Whether `path` shows that `leaf` is at `position` of the tree of `size` leaves with `root`.
@@ -200,25 +310,4 @@ fn consistency_ranges(old: u64, new: u64) -> Vec<Range<u64>> {
     }
     ranges.reverse();
     ranges
-}
-
-/// Hashes the given disjoint ranges of the first `size` leaves in one pass.
-fn hash_ranges(
-    ranges: &[Range<u64>],
-    size: u64,
-    leaves: impl IntoIterator<Item = Hash>,
-) -> Result<Path, Error> {
-    let mut trees = vec![Frontier::default(); ranges.len()];
-    let mut found = 0_u64;
-    for (index, leaf) in (0..size).zip(leaves) {
-        found = index.saturating_add(1);
-        let inside = ranges.iter().zip(&mut trees).find(|(range, _)| range.contains(&index));
-        if let Some((_, tree)) = inside {
-            tree.append(leaf);
-        }
-    }
-    if found < size {
-        return Err(Error::TooFewLeaves { size, found });
-    }
-    Ok(trees.iter().map(Frontier::root).collect())
 }

@@ -12,11 +12,12 @@ use crate::domain::{
     names::{GroupId, KeyId, ObjectId},
     pod::{Pod, Segment},
     quantity::Milli,
+    quota::Known,
     shapes::Measure,
     sums::{Line, Step},
     time::{HOUR_MS, ORIGIN, Timestamp},
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// Why the meter cannot answer for an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +35,43 @@ pub enum Unanswerable {
     Overflow(#[from] Overflow),
 }
 
+/// What the last record about a pod changed: each of these before and after it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stepped<'m> {
+    /// The pod's workload.
+    pub workloads: [ObjectId; 2],
+    /// All its segments inside the window.
+    pub segments: [&'m [Segment]; 2],
+}
+
 impl Meter {
+    /// What the last record about a pod changed, if it said something new. Whoever adds up what comes and takes
+    /// away what goes has the meter's own sums, by whatever he likes.
+    #[must_use]
+    pub fn stepped(&self) -> Option<Stepped<'_>> {
+        let [gone, come] = &self.segments;
+        self.stepped.map(|workloads| Stepped { workloads, segments: [gone, come] })
+    }
+
+    /// The groups whose usage the last record about a pod changed.
+    #[must_use]
+    pub fn stepped_groups(&self) -> BTreeSet<GroupId> {
+        let [gone, come] = self.stepped().map(|step| step.segments).unwrap_or_default();
+        let group = |segment: &Segment| self.shapes.group(segment.placement);
+        if gone == come { BTreeSet::new() } else { gone.iter().chain(come).map(group).collect() }
+    }
+
+    /// The resource names that any pod has had, which tell a key from its model.
+    #[must_use]
+    pub fn known_resources(&self) -> Known {
+        let mut known = Known::default();
+        for resources in self.shapes.resources.as_slice() {
+            let names = resources.requests.iter().chain(resources.limits.iter());
+            names.for_each(|(name, _)| known.learn(name));
+        }
+        known
+    }
+
     /// Usage of every group under every key that was used, up to `at`, by the best knowledge now.
     ///
     /// # Errors

@@ -112,6 +112,25 @@ impl NewEvent {
         Self::note(&event)
     }
 
+    /// What an operator decides about `subject`, named by what it says of what: said again it is the same event.
+    ///
+    /// # Errors
+    /// [`EncodeError`].
+    pub fn by_operator(
+        subject: &str,
+        data: Data<'_>,
+        operator: &str,
+        now: Timestamp,
+    ) -> Result<Self, EncodeError> {
+        let source = format!("/operators/{operator}");
+        let (source, subject) = (source.as_str().into(), subject.into());
+        let id = EventId::default();
+        let event = Event { id, source, subject, time: now, recorded_at: now, data };
+        let (kind, data) = json(&event)?;
+        let id = ident::Parts::of(kind).text(&event.subject).text(&data).id();
+        Self::written(id, &event, kind, &data)
+    }
+
     /// Takes over a record of another log, byte for byte, whatever its type.
     ///
     /// # Errors
