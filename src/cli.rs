@@ -7,6 +7,7 @@ pub mod progress;
 
 mod adjust;
 mod close;
+mod cluster;
 mod completions;
 #[cfg(feature = "service")]
 mod crd;
@@ -55,6 +56,8 @@ enum Command {
     Adjust(adjust::Args),
     /// Close a period: its invoice never changes again
     Close(close::Args),
+    /// Say what a cluster's name stands for
+    Cluster(cluster::Args),
     /// Check, declare and draw the quotas of business groups
     Quota(quota::Args),
     /// Say of AdmissionReviews and manifests whether they would fit
@@ -188,6 +191,7 @@ impl Command {
             Self::Log(args) => log::run(&args, out),
             Self::Adjust(args) => adjust::run(&args, out),
             Self::Close(args) => close::run(&args, out),
+            Self::Cluster(args) => cluster::run(&args, out),
             Self::Quota(args) => quota::run(&args, out),
             #[cfg(feature = "service")]
             Self::Review(args) => review::run(&args, out),

@@ -76,12 +76,13 @@ impl Sources {
         }
     }
 
-    /// Takes a binding. Another uid is another cluster, whose versions begin anew. Returns whether it was news.
+    /// Takes a binding. Another uid is another cluster, whose versions begin anew; with none the name stands for no
+    /// cluster until the next one. Returns whether it was news.
     pub fn bound(&mut self, cluster: ClusterId, uid: &str) -> bool {
         let known = self.known(cluster);
         let news = known.bound.as_deref() != Some(uid);
         if news {
-            known.bound = Some(uid.into());
+            known.bound = (!uid.is_empty()).then(|| uid.into());
             known.versions.clear();
             known.retired = None;
         }

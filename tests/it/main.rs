@@ -6,6 +6,7 @@
 
 mod billing;
 mod chaos;
+mod cluster_cli;
 mod corrections;
 mod crd;
 mod decider;
