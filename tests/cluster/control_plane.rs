@@ -14,7 +14,7 @@ use bizrq::{
     domain::time::HOUR_MS,
     webhook::tls::{issue, rotation::Authority},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     fs::{self, File},
     io::Read,
@@ -63,6 +63,11 @@ pub(crate) fn shared(test: &str) -> Option<RwLockReadGuard<'static, ControlPlane
     Some(SHARED.get_or_init(|| RwLock::new(ControlPlane::start(programs))).read().unwrap())
 }
 
+/// A control plane of one's own, or a line that says why not.
+pub(crate) fn own(test: &str) -> Option<ControlPlane> {
+    programs(test).map(ControlPlane::start)
+}
+
 /// Where the programs are, or a line that says why not.
 fn programs(test: &str) -> Option<PathBuf> {
     let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/servers");
@@ -103,8 +108,25 @@ impl ControlPlane {
         self.kubectl("alice")
     }
 
-    fn kubectl(&self, user: &str) -> Kubectl {
+    /// `kubectl` as this user.
+    pub(crate) fn kubectl(&self, user: &str) -> Kubectl {
         self.place.kubectl(user)
+    }
+
+    /// A file in the folder of this control plane; `kubeconfig` has a context for each user.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.place.path(name)
+    }
+
+    /// A further user of the kubeconfig, known to the API server by this token.
+    pub(crate) fn add_user(&self, name: &str, token: &str) {
+        let path = self.file("kubeconfig");
+        let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let add = |list: &mut Value, item| list.as_array_mut().unwrap().push(item);
+        add(&mut config["users"], json!({"name": name, "user": {"token": token}}));
+        let context = json!({"cluster": "e2e", "user": name});
+        add(&mut config["contexts"], json!({"name": name, "context": context}));
+        fs::write(path, config.to_string()).unwrap();
     }
 
     /// Major and minor.

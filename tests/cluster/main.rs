@@ -6,13 +6,15 @@
 //!           nodes ─────┘          └──── kube-controller-manager
 //! ```
 //!
-//! The tests share one control plane, each with namespaces, groups and a webhook of its own.
+//! The tests share a control plane, each with namespaces, groups and a webhook of its own; those of `bizrq serve` as it
+//! is installed ([installed]) share another.
 // Helpers of tests fail like tests do; clippy's own exception covers `#[test]` functions only.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod control_plane;
 mod definition;
+mod installed;
 mod kubectl;
 mod nodes;
 mod pods;

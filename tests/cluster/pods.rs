@@ -7,7 +7,7 @@ use super::{
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-/// A pod template whose pods ask for so many cores, for each container one.
+/// A template of pods that ask for so many cores.
 pub(crate) fn template(labels: &Value, cpu: &str) -> Value {
     let resources =
         json!({"requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"cpu": cpu, "memory": "1Gi"}});
@@ -47,7 +47,7 @@ pub(crate) fn of_app(plane: &ControlPlane, namespace: &str, app: &str) -> Vec<Po
     .collect()
 }
 
-/// How many pods of an app run, when all of them do and there are this many.
+/// Waits until an app has this many pods, and all of them run.
 pub(crate) fn runs(plane: &ControlPlane, namespace: &str, app: &str, pods: usize) {
     eventually(&format!("{pods} pods of {app} run"), || {
         let found = of_app(plane, namespace, app);
