@@ -10,7 +10,7 @@ servers=$PWD/target/servers
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/bizrq/kubernetes-1.20.2
 programs="etcd kube-apiserver kube-controller-manager kubectl"
 # What a new machine may spend here, in seconds. A build that takes longer goes on where it stopped at the next run.
-patience=${BIZRQ_FETCH_SECONDS:-2400}
+patience=${BIZRQ_FETCH_SECONDS:-1500}
 
 say() { echo "kubernetes: $*"; }
 missing() { # cannot be had here: the tests say so, and count as skipped
