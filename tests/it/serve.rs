@@ -69,10 +69,13 @@ async fn reviews_are_decided_on_the_log_and_a_process_that_was_killed_goes_on_wh
         told.push(ask(&mut client, &format!("d{n}")).await.unwrap());
     }
     assert!(told.iter().all(is_allowed));
+    // The quota and twenty admissions: an answer comes before the fold has read its record.
+    process.wait_for_metric("bizrq_projection_position", 21);
     let root = process.metric("bizrq_projection_root_info");
     process.kill();
 
     let process = site.start().await;
+    process.wait_for_metric("bizrq_projection_position", 21);
     assert_eq!(process.metric("bizrq_projection_root_info"), root, "the same ledger");
     let mut client = connect(&site, &process).await;
     let again = ask(&mut client, "d3").await.unwrap();
