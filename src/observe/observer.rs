@@ -17,7 +17,7 @@ use super::{
     objects::{Object, Topic},
     server::{Failure, Server},
     sweeper::Sweeper,
-    view::View,
+    view::{Complete, View},
     watch::Update,
     watching::{Watched, Watching},
 };
@@ -232,7 +232,9 @@ impl<L: EventLog + 'static> Observer<L> {
                 told = watching.next() => {
                     let Some((number, update, gone)) = told else { return Ok(()) };
                     if let (Update::Listed(version), Some(kind)) = (&update, watching.kind(number)) {
-                        self.is_newer(&kind.topic, *version, leads && is_bound)?;
+                        if leads && is_bound {
+                            self.is_newer(&kind.topic, *version)?;
+                        }
                     }
                     self.take(watching, lead.as_deref_mut(), number, update, &gone);
                 }
@@ -249,7 +251,7 @@ impl<L: EventLog + 'static> Observer<L> {
                 }
             }
             if let Some(lead) = lead.as_deref_mut().filter(|_| is_bound) {
-                self.tell(lead, watching).await;
+                self.tell(lead, watching).await?;
             }
             watching.passed();
             self.tell_progress(watching, lead.as_deref());
@@ -291,6 +293,7 @@ impl<L: EventLog + 'static> Observer<L> {
             feed,
             since: None,
             told: false,
+            complete: Complete::default(),
             comparisons,
             comparing: None,
             sweep: Some(Box::pin(sweeper.run())),
@@ -312,6 +315,12 @@ impl<L: EventLog + 'static> Observer<L> {
             }
             sleep(AGAIN).await;
         };
+        // Whoever led before may have told something a moment ago.
+        if let Ok(head) = self.log.head().await
+            && self.projection.clone().wait_for(head.position).await.is_err()
+        {
+            std::future::pending::<()>().await;
+        }
         let cluster = self.cluster.name.clone();
         match self.projection.ledger().cluster(&cluster).bound {
             Some(bound) if *bound != *found => {
@@ -341,11 +350,11 @@ impl<L: EventLog + 'static> Observer<L> {
     }
 
     /// An API server that was restored from an older copy knows nothing of what the log holds since.
-    fn is_newer(&self, topic: &Topic, version: u64, leads: bool) -> Result<(), Error> {
+    fn is_newer(&self, topic: &Topic, version: u64) -> Result<(), Error> {
         let kind = topic.name();
         let known =
             self.projection.ledger().cluster(&self.cluster.name).versions.get(&*kind).copied();
-        match known.filter(|known| leads && *known > version) {
+        match known.filter(|known| *known > version) {
             Some(known) => {
                 Err(Error::Older { cluster: self.cluster.name.clone(), kind, version, known })
             }
@@ -384,12 +393,19 @@ impl<L: EventLog + 'static> Observer<L> {
     }
 
     /// Tells what follows from what was taken in, once everything that was there has been listed.
-    async fn tell(&self, lead: &mut Lead, watching: &Watching) {
+    async fn tell(&self, lead: &mut Lead, watching: &Watching) -> Result<(), Error> {
         if !lead.told && !watching.is_synced() {
-            return;
+            return Ok(());
         }
-        if lead.sweep.is_some() {
-            lead.view.sync(&self.projection.ledger(), watching.complete());
+        if !lead.told {
+            for (topic, version) in watching.versions() {
+                self.is_newer(topic, version)?;
+            }
+        }
+        let news = watching.complete().without(lead.complete);
+        if !lead.told || news.any() {
+            lead.view.sync(&self.projection.ledger(), news);
+            lead.complete = lead.complete.and(news);
         }
         while !lead.view.is_idle() {
             let facts = {
@@ -413,6 +429,7 @@ impl<L: EventLog + 'static> Observer<L> {
             metrics.drifted(&self.cluster.name, lead.view.take_drift());
             metrics.waiting(&self.cluster.name, lead.feed.len());
         }
+        Ok(())
     }
 
     async fn push(&self, feed: &Feed, fact: &Event<'_>) {
@@ -451,6 +468,8 @@ struct Lead {
     since: Option<Timestamp>,
     /// Everything that was there has been told.
     told: bool,
+    /// Of what everything was listed.
+    complete: Complete,
     comparisons: mpsc::Receiver<oneshot::Sender<Timestamp>>,
     comparing: Option<oneshot::Sender<Timestamp>>,
     /// The sweeper, until it begins.

@@ -332,9 +332,34 @@ impl View {
 }
 
 /// Of what everything was listed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Complete {
     pub(super) pods: bool,
     pub(super) workloads: bool,
     pub(super) quotas: bool,
+}
+
+impl Complete {
+    /// What of this is not in `other`.
+    pub(super) const fn without(self, other: Self) -> Self {
+        Self {
+            pods: self.pods && !other.pods,
+            workloads: self.workloads && !other.workloads,
+            quotas: self.quotas && !other.quotas,
+        }
+    }
+
+    /// Both together.
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self {
+            pods: self.pods || other.pods,
+            workloads: self.workloads || other.workloads,
+            quotas: self.quotas || other.quotas,
+        }
+    }
+
+    /// Whether it is anything.
+    pub(super) const fn any(self) -> bool {
+        self.pods || self.workloads || self.quotas
+    }
 }

@@ -117,6 +117,11 @@ impl Watching {
         }
     }
 
+    /// The kinds that were listed, and up to which version each was told.
+    pub(super) fn versions(&self) -> impl Iterator<Item = (&Topic, u64)> {
+        self.kinds.iter().filter_map(|kind| Some((&kind.topic, kind.inventory.version()?)))
+    }
+
     /// The kinds, as far as the sweeper looks at them.
     pub(super) fn swept(&self) -> Vec<sweeper::Kind> {
         let kind = |kind: &Watched| sweeper::Kind {

@@ -23,7 +23,7 @@ fn deployment(name: &str) -> Value {
 
 fn stand(api: &Api) -> Stand {
     let cluster = Cluster { name: "east".into(), ..Cluster::default() };
-    Stand::new(api, cluster, &Arc::new(MemoryLog::default()), false)
+    Stand::new(api.client(), cluster, &Arc::new(MemoryLog::default()), false)
 }
 
 fn group(stand: &Stand, name: &str) -> Option<String> {

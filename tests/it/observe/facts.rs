@@ -77,7 +77,7 @@ pub(super) async fn told(log: &MemoryLog, prefix: &str) -> Vec<String> {
 }
 
 async fn begin(api: &Api, log: &Arc<MemoryLog>) -> Stand {
-    let mut stand = Stand::new(api, cluster(at("13:00:00")), log, true);
+    let mut stand = Stand::new(api.client(), cluster(at("13:00:00")), log, true);
     stand.until(|progress| progress.facts_synced).await;
     stand
 }
@@ -160,7 +160,7 @@ async fn the_model_of_the_node_is_metered_whatever_the_pod_declares() {
     api.put(PODS, declared);
     let cluster =
         Cluster { node_models: [Some("model".into()), None, None], ..cluster(at("13:00:00")) };
-    let stand = Stand::new(&api, cluster, &log, true);
+    let stand = Stand::new(api.client(), cluster, &log, true);
     let key = |key: &str| ("team-a".to_owned(), key.to_owned());
     eventually("by model", || {
         let usage = stand.usage(at("12:10:00"));
@@ -255,7 +255,7 @@ async fn another_cluster_under_the_same_name_is_told_nothing() {
     );
     other.put(PODS, pod(1, "Running", "12:05:00"));
     let before = log.head().await.unwrap().position;
-    let stand = Stand::new(&other, cluster(at("13:00:00")), &log, true);
+    let stand = Stand::new(other.client(), cluster(at("13:00:00")), &log, true);
     let ended = stand.observing.await.unwrap().unwrap_err();
     assert!(
         matches!(&ended, Error::Rebound { bound, found, .. } if bound == "of east" && found == "of another")
@@ -265,10 +265,30 @@ async fn another_cluster_under_the_same_name_is_told_nothing() {
 }
 
 #[tokio::test]
+async fn an_api_server_that_is_older_than_the_log_is_told_nothing() {
+    let (api, log) = (server(), Arc::new(MemoryLog::default()));
+    api.put_at(PODS, pod(1, "Running", "12:05:00"), 812_004);
+    let stand = begin(&api, &log).await;
+    eventually("a heartbeat", || {
+        stand.projection.ledger().cluster("east").versions.get("pods") == Some(&812_004)
+    })
+    .await;
+    stand.close().await;
+    let restored = server();
+    restored.put(PODS, pod(2, "Running", "12:05:00"));
+    let before = log.head().await.unwrap().position;
+    let stand = Stand::new(restored.client(), cluster(at("13:00:00")), &log, true);
+    let ended = stand.observing.await.unwrap().unwrap_err();
+    let Error::Older { version, known, .. } = &ended else { panic!("{ended}") };
+    assert!(version < known && ended.to_string().contains("bizrq cluster rebind east"));
+    assert_eq!(log.head().await.unwrap().position, before);
+}
+
+#[tokio::test]
 async fn a_log_that_is_away_loses_nothing() {
     let (api, away) = (server(), Arc::new(Away::default()));
     api.put(NODES, node("True", "11:00:00", None));
-    let mut stand = Stand::new(&api, cluster(at("13:00:00")), &away, true);
+    let mut stand = Stand::new(api.client(), cluster(at("13:00:00")), &away, true);
     stand.until(|progress| progress.facts_synced).await;
     away.away.store(true, Ordering::Relaxed);
     api.put(PODS, pod(1, "Running", "12:05:00"));

@@ -86,7 +86,7 @@ fn play_unheard(api: &Api, steps: &[Step]) {
 async fn a_watch_that_stands_tells_the_usage_of_1_36() {
     let (end, usage) = expected("v1.36");
     let (api, log) = (server(), Arc::new(MemoryLog::default()));
-    let mut stand = Stand::new(&api, cluster(end), &log, true);
+    let mut stand = Stand::new(api.client(), cluster(end), &log, true);
     stand.until(|progress| progress.facts_synced).await;
     eventually("every kind is watched", || api.watches() >= PATHS.len() + 4).await;
     play(&api, &steps("v1.36"));
@@ -100,7 +100,7 @@ async fn what_a_broken_watch_makes_up_for_is_the_usage_of_both() {
     for version in ["v1.36", "v1.20"] {
         let (end, usage) = expected(version);
         let (api, log) = (server(), Arc::new(MemoryLog::default()));
-        let mut stand = Stand::new(&api, cluster(end), &log, true);
+        let mut stand = Stand::new(api.client(), cluster(end), &log, true);
         stand.until(|progress| progress.facts_synced).await;
         eventually("every kind is watched", || api.watches() >= PATHS.len() + 4).await;
         play_unheard(&api, &steps(version));
@@ -115,8 +115,8 @@ async fn two_observers_at_once_and_one_after_the_other_change_nothing() {
     let (end, usage) = expected("v1.36");
     let (api, log) = (server(), Arc::new(MemoryLog::default()));
     let mut stands = [
-        Stand::new(&api, cluster(end), &log, true),
-        Stand::new(&api, cluster(end.shifted(5_000)), &log, true),
+        Stand::new(api.client(), cluster(end), &log, true),
+        Stand::new(api.client(), cluster(end.shifted(5_000)), &log, true),
     ];
     for stand in &mut stands {
         stand.until(|progress| progress.facts_synced).await;
@@ -128,7 +128,7 @@ async fn two_observers_at_once_and_one_after_the_other_change_nothing() {
     one.close().await;
     play(&api, second);
     eventually("the other goes on", || other.usage(end) == usage).await;
-    let mut third = Stand::new(&api, cluster(end), &log, true);
+    let mut third = Stand::new(api.client(), cluster(end), &log, true);
     third.until(|progress| progress.facts_synced).await;
     eventually("a third has nothing to add", || third.usage(end) == usage).await;
     assert!(third.projection.ledger().quarantined().is_empty());

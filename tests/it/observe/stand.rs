@@ -1,6 +1,5 @@
 //! An observer on a memory log, with everything that a process puts around it.
 
-use super::api::Api;
 use bizrq::{
     decider::{self, Decider, transport::Alone},
     domain::time::Timestamp,
@@ -34,9 +33,9 @@ pub(crate) struct Stand {
 }
 
 impl Stand {
-    /// Observes `api` as `cluster`, on `log`.
+    /// Observes what `client` leads to as `cluster`, on `log`.
     pub(crate) fn new<L: EventLog + 'static>(
-        api: &Api,
+        client: kube::Client,
         cluster: Cluster,
         log: &Arc<L>,
         leads: bool,
@@ -57,7 +56,7 @@ impl Stand {
         ];
         let (context, kinds) = (Arc::default(), Arc::new(Kinds::builtin().unwrap()));
         let observer = Observer::new(
-            api.client(),
+            client,
             cluster,
             kinds,
             Arc::clone(&context),
