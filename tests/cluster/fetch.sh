@@ -48,7 +48,7 @@ done
 build=$cache/build
 mkdir -p "$build/lists/partial" "$build/cache/archives/partial" "$build/get" "$cache/bin"
 suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2> /dev/null |
+mirror=$(apt-get indextargets --no-release-info --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2> /dev/null |
   awk -v suite="$suite" '$2 == suite {print $1; exit}')
 [ -n "$mirror" ] || missing "this machine has no Debian mirror for ${suite:-its suite}"
 cat > "$build/debian.sources" << EOF
