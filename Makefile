@@ -2,7 +2,7 @@
 # `make test` is what CI runs; it needs no cluster, fetches the servers that it starts and, once these and the crates are
 # there, needs no network.
 
-.PHONY: demo test e2e bench lint schemas manifests
+.PHONY: demo test soak e2e bench lint schemas manifests
 
 demo: # a simulated fortnight through the real code paths
 	cargo run --release -- demo
@@ -15,6 +15,9 @@ test: # everything that must hold
 	cargo check -p bizrq-replay --locked
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --locked
 	BIZRQ_FUZZ_SECONDS=20 cargo test --workspace --no-fail-fast --locked -- --show-output
+
+soak: # a million asks of simulated replicas in a world that fails, each decision judged; BIZRQ_SEED begins with another seed
+	BIZRQ_ASKS=1000000 cargo test --release --locked --test it -- --nocapture decider::simulation::whatever_fails
 
 e2e: # on a real API server, which is built once and kept; KUBEBUILDER_ASSETS names another
 	sh tests/servers.sh

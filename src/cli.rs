@@ -107,13 +107,11 @@ pub enum Error {
         why: String,
     },
     /// The log (or store) cannot be opened, read or written.
-    #[error("log {place}: {why}")]
-    Log {
-        /// The folder.
-        place: String,
-        /// What is wrong, and the remedy.
-        why: String,
-    },
+    #[error("log {0}")]
+    Log(
+        /// Where, what is wrong, and the remedy.
+        String,
+    ),
     /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
@@ -135,7 +133,15 @@ impl Error {
 
     /// A log that cannot be opened, read or written.
     pub fn log(place: impl ToString, why: impl ToString) -> Self {
-        Self::Log { place: place.to_string(), why: why.to_string() }
+        let (place, why) = (place.to_string(), why.to_string());
+        // Of an address the server alone, which is what errors begin with; a stream's name stands behind it.
+        let hosts = place.find("://").map_or(0, |at| at.saturating_add(3));
+        let server = place.get(hosts..).and_then(|hosts| hosts.find('/'));
+        let server =
+            server.filter(|_| hosts > 0).map_or(place.len(), |at| hosts.saturating_add(at));
+        // Most of what can go wrong with a log says where.
+        let says_where = place.get(..server).is_some_and(|server| why.starts_with(server));
+        Self::Log(if says_where { why } else { format!("{place}: {why}") })
     }
 
     /// The exit code (contract §5).
@@ -144,7 +150,7 @@ impl Error {
         match self {
             Self::Usage(_) => 2,
             Self::Input { .. } | Self::Output(_) => 3,
-            Self::Log { .. } => 4,
+            Self::Log(_) => 4,
         }
     }
 

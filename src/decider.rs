@@ -219,12 +219,10 @@ impl Drop for AbortOnDrop {
 impl Decider {
     /// Decides `ask` before `deadline`, whatever the log does meanwhile.
     pub async fn decide(&self, ask: Ask, deadline: Instant) -> Answer {
-        let answer = match self.without_the_log(&ask) {
+        match self.without_the_log(&ask) {
             Some(answer) => answer,
             None => self.wait(ask, deadline).await,
-        };
-        self.metrics.answered(&answer);
-        answer
+        }
     }
 
     /// Puts on the log that these are over, and returns where the last stands. What was observed meanwhile is not

@@ -89,15 +89,4 @@ impl Answer {
     pub const fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed { .. })
     }
-
-    /// Decision and reason, as metrics name them.
-    #[must_use]
-    pub const fn labels(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Allowed { recorded: Some(_), .. } => ("allowed", "Recorded"),
-            Self::Allowed { recorded: None, .. } => ("allowed", "NothingGrows"),
-            Self::Refused(refused) => ("refused", refused.reason.name()),
-            Self::Unavailable(_) => ("refused", Reason::LogUnavailable.name()),
-        }
-    }
 }

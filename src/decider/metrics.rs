@@ -1,8 +1,7 @@
-//! What the decider counts. Whoever serves `/metrics` reads a [`Counts`]; names of objects are never in it.
+//! What the decider counts. Whoever serves `/metrics` reads a [`Counts`]; names of objects are never in it. What API
+//! servers were told in the end is counted by the webhook, not here.
 
-use super::Answer;
 use std::{
-    collections::BTreeMap,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -17,8 +16,6 @@ pub const APPEND_BOUNDS_US: [u64; 14] = [
 /// Everything that was counted since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// `bizrq_admission_decisions_total{decision,reason}`: answers, by what whoever asked was told.
-    pub decisions: BTreeMap<(&'static str, &'static str), u64>,
     /// `bizrq_decider_repeated_total`: answered from memory or from the log, because it was asked before.
     pub repeated: u64,
     /// `bizrq_event_log_append_seconds`: how long appends of decisions took, by bucket; the last has no bound.
@@ -56,10 +53,6 @@ impl Metrics {
     /// Changes the counters.
     pub(super) fn count(&self, change: impl FnOnce(&mut Counts)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    pub(super) fn answered(&self, answer: &Answer) {
-        self.count(|counts| *counts.decisions.entry(answer.labels()).or_default() += 1);
     }
 
     pub(super) fn appended(&self, took: Duration) {

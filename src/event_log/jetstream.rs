@@ -207,8 +207,14 @@ impl JetStreamLog {
     /// # Errors
     /// [`StreamError`].
     pub async fn storage(&self) -> Result<Facts, StreamError> {
-        let stream = self.streams.look().await?;
-        let info = stream.info().await?;
+        let mut stream = self.streams.look().await?;
+        let mut info = stream.info().await?;
+        if info.config.sealed {
+            // It was ended since it was last looked at.
+            stream.end().await?;
+            stream = self.streams.look().await?;
+            info = stream.info().await?;
+        }
         let limit = |n: i64| if n > 0 { n.to_string() } else { "none".to_owned() };
         let server = stream.client.server_info().version;
         let mut facts = Facts::from([

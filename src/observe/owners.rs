@@ -292,8 +292,8 @@ impl Owners {
     }
 }
 
-/// The owner, unless it is no workload: the node that runs a mirrored pod, or a CronJob, whose Jobs are workloads of
-/// their own.
+/// The owner, unless it is no workload: the node that runs a mirrored pod, or what makes workloads: a CronJob's Jobs
+/// and a TrainJob's JobSet stand for themselves.
 fn workload(declared: &Declared) -> Option<&Arc<Reference>> {
-    declared.owner.as_ref().filter(|o| !matches!(&*o.kind, "Node" | "CronJob"))
+    declared.owner.as_ref().filter(|o| !matches!(&*o.kind, "Node" | "CronJob" | "TrainJob"))
 }

@@ -9,7 +9,7 @@ mod repeats;
 mod rows;
 
 use crate::{
-    nats::server::{Server, Setup, Version},
+    nats::server::{PATIENCE, Server, Setup, Version},
     oracle::history::{Amounts, Content, Pod, Scale, Stop},
 };
 use bizrq::{
@@ -25,7 +25,7 @@ use bizrq::{
     },
     projection::fold::Read,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A server that synchronises every write where it can.
 fn server(version: Version) -> Server {
@@ -41,8 +41,15 @@ fn options(url: &str) -> Options {
     }
 }
 
+/// However busy the machine is, it answers in the end.
 async fn open(url: &str) -> JetStreamLog {
-    JetStreamLog::open(options(url)).await.unwrap()
+    let begun = Instant::now();
+    loop {
+        match JetStreamLog::open(options(url)).await {
+            Ok(log) => return log,
+            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
+        }
+    }
 }
 
 /// All that is told of pod `number`: four events, of each fifth three.

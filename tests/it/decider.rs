@@ -5,6 +5,7 @@ mod basics;
 mod company;
 mod faults;
 mod judge;
+mod reading;
 pub(crate) mod replica;
 mod servers;
 mod simulation;

@@ -224,9 +224,7 @@ async fn the_same_seed_gives_the_same_bytes_and_another_seed_other_numbers() {
         demo::play(&log, Options { seed: 9, pods: PODS }, |_| {}).await.unwrap();
         log.close().unwrap();
     }
-    let [one, two] = dirs.map(|dir| files(dir.path()));
-    assert!(one.len() >= 3 && one.values().any(|bytes| bytes.len() > 100_000));
-    assert!(one == two, "the same seed, other bytes");
+    assert_same(&dirs);
 
     let mut all = Vec::new();
     for seed in [9, 10] {
@@ -240,6 +238,25 @@ async fn the_same_seed_gives_the_same_bytes_and_another_seed_other_numbers() {
     for (group, exact) in &all[0] {
         assert_ne!(all[1].get(group), Some(exact), "{group} used the same with another seed");
     }
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_bytes_through_the_webhook_too() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for dir in &dirs {
+        let log = Arc::new(FileLog::open(dir.path(), &file::Options::default()).unwrap());
+        let stage = demo::Stage::open(Arc::clone(&log), &demo::CLUSTERS).unwrap();
+        demo::play_on(stage, Options { seed: 9, pods: PODS }, |_| {}).await.unwrap();
+        let log = Arc::into_inner(log).expect("a stage that is closed holds no log");
+        log.close().unwrap();
+    }
+    assert_same(&dirs);
+}
+
+fn assert_same(dirs: &[tempfile::TempDir; 2]) {
+    let [one, two] = dirs.each_ref().map(|dir| files(dir.path()));
+    assert!(one.len() >= 3 && one.values().any(|bytes| bytes.len() > 100_000));
+    assert!(one == two, "the same seed, other bytes");
 }
 
 /// Every file of a log but the lock, which names the process.

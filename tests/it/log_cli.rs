@@ -137,6 +137,26 @@ fn info_says_where_the_log_ends_and_what_it_holds() {
     bizrq(&["log", "info", "--log", &log]).refused(4, "the leaf is");
 }
 
+#[test]
+fn a_snapshot_is_begun_with_by_the_next_one() {
+    let desk = Desk::new();
+    let (log, to) = (desk.log("log", 2500), desk.path("snapshots"));
+    let snapshot = |log: &str| {
+        let said = bizrq(&["log", "snapshot", "--log", log, "--to", &to]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        said.stdout
+    };
+    let first = snapshot(&log);
+    assert!(first.contains("the first record"), "{first}");
+    assert!(first.contains(info(&log)["root"].as_str().unwrap()), "{first}");
+    let writer = FileLog::open(&desk.dir("log"), &Options::default()).unwrap();
+    block_on(writer.append(vec![fact(2501)])).unwrap();
+    writer.close().unwrap();
+    let second = snapshot(&log);
+    assert!(second.contains("the snapshot of 2500"), "{second}");
+    assert!(second.contains(info(&log)["root"].as_str().unwrap()), "{second}");
+}
+
 /// A record that raises a log to `version`.
 fn raised(version: u32) -> NewEvent {
     let data = Data::LogVersionRaised(LogVersionRaised { version });

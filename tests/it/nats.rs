@@ -11,6 +11,7 @@ pub(crate) mod proxy;
 pub(crate) mod server;
 
 mod archives;
+mod clustered;
 mod commands;
 mod credentials;
 mod faults;

@@ -35,7 +35,7 @@ pub(super) struct Args {
     output: Format,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Report {
     version: u32,
     before: u32,
@@ -43,19 +43,29 @@ struct Report {
 }
 
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
-    let to = args.to.unwrap_or(LOG_VERSION);
-    if to > LOG_VERSION {
+    let report = raise(args, LOG_VERSION)?;
+    match args.output {
+        Format::Json => out.json(&report)?,
+        Format::Table => report.print(out)?,
+    }
+    Ok(Answer::Yes)
+}
+
+/// Raises the version, as a build does that knows versions up to `newest`.
+fn raise(args: &Args, newest: u32) -> Result<Report, Error> {
+    let to = args.to.unwrap_or(newest);
+    if to > newest {
         return Err(Error::Usage(format!(
-            "--to {to}: this build reads and writes up to version {LOG_VERSION}; use the release that brings version {to}"
+            "--to {to}: this build reads and writes up to version {newest}; use the release that brings version {to}"
         )));
     }
     // A log that is not there is not made for that.
     drop(OpenedLog::open_read(&args.log)?);
     let log = OpenedLog::open(&args.log)?;
     let survey = log.survey("reading", |_, _, _| Ok(()))?;
-    if survey.version > LOG_VERSION {
+    if survey.version > newest {
         let why = format!(
-            "version {} is in force, this build knows up to {LOG_VERSION}: use a newer bizrq",
+            "version {} is in force, this build knows up to {newest}: use a newer bizrq",
             survey.version
         );
         return Err(Error::log(log.address(), why));
@@ -72,11 +82,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         report.position = log.append(vec![event])?.last;
     }
     log.close()?;
-    match args.output {
-        Format::Json => out.json(&report)?,
-        Format::Table => report.print(out)?,
-    }
-    Ok(Answer::Yes)
+    Ok(report)
 }
 
 impl Report {
@@ -86,5 +92,60 @@ impl Report {
             false => format!("{}, as before; nothing was appended", self.version),
         };
         facts(out, &[("version", version), ("position", self.position.to_string())])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event_log::{AnyLog, EventLog, conformance::fact},
+        projection::{MemoryStore, Runner, runner},
+    };
+
+    fn args(log: &str, to: Option<u32>) -> Args {
+        let (log, operator, output) = (log.to_owned(), "ann".to_owned(), Format::Json);
+        Args { log, to, operator, output }
+    }
+
+    /// What a projector of this build makes of the log.
+    async fn projected(log: &AnyLog) -> (String, runner::Projection) {
+        let (runner, mut seen) = Runner::new(MemoryStore::default(), runner::Options::default());
+        let ended = runner.run(log, std::future::pending::<()>()).await;
+        seen.caught_up().await.unwrap_err();
+        (ended.unwrap_err().to_string(), seen)
+    }
+
+    #[test]
+    fn what_a_newer_build_raises_stops_an_older_reader_which_says_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("log").display().to_string();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let log = AnyLog::open(&place).await.unwrap();
+            log.append(vec![fact(1), fact(2)]).await.unwrap();
+            log.close().unwrap();
+        });
+        // A build that knows version 2, and is told twice.
+        let (older, newer) = (LOG_VERSION, LOG_VERSION + 1);
+        for before in [older, newer] {
+            let report = raise(&args(&place, None), newer).unwrap();
+            assert_eq!((report.version, report.before, report.position), (newer, before, 3));
+        }
+        // An older one.
+        let refused = raise(&args(&place, None), older).unwrap_err().to_string();
+        assert!(refused.contains(&format!("version {newer} is in force")), "{refused}");
+        let refused = raise(&args(&place, Some(newer)), older).unwrap_err();
+        assert_eq!(refused.code(), 2, "{refused}");
+        runtime.block_on(async {
+            let log = AnyLog::open(&place).await.unwrap();
+            log.append(vec![fact(4)]).await.unwrap();
+            let (said, seen) = projected(&log).await;
+            for words in ["position 3", &format!("version {newer}")] {
+                assert!(said.contains(words), "{said}");
+            }
+            assert_eq!(seen.status().position, 2, "nothing behind it is applied");
+            assert_eq!(seen.status().stopped.as_deref(), Some(&*said), "everybody is told");
+        });
     }
 }

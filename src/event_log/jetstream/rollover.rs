@@ -64,6 +64,7 @@ impl Streams {
     /// The streams of the log that the options name; `make` makes the first one.
     pub(super) async fn open(options: Options, make: bool) -> Result<Self, OpenError> {
         let first = Shared::connect(options).await?;
+        first.settle().await?;
         let state = match first.end().await {
             Ok(_) => Some(first.is_sealed()),
             Err(StreamError::Gone { .. }) => None,
@@ -307,7 +308,7 @@ async fn sealed(beside: &Shared) -> Result<Vec<String>, StreamError> {
 }
 
 /// Names of the streams that listen to a subject.
-async fn names(shared: &Shared, subject: &str) -> Result<Vec<String>, StreamError> {
+pub(super) async fn names(shared: &Shared, subject: &str) -> Result<Vec<String>, StreamError> {
     #[derive(Serialize)]
     struct Listening<'s> {
         subject: &'s str,

@@ -3,6 +3,7 @@
 use super::{
     OpenError, StreamError,
     connect::{Options, reason},
+    rollover,
     stream::Settings,
 };
 use crate::{
@@ -26,7 +27,7 @@ use async_nats::{
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     sync::{
-        OnceLock,
+        Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
@@ -56,6 +57,11 @@ pub(super) struct Shared {
     known: AtomicU64,
     /// Whether the stream was ended for ever.
     sealed: AtomicBool,
+    /// Whether the stream was there when it was asked for.
+    met: AtomicBool,
+    /// Since when the servers say that it is not there, and that it ends before what is known.
+    absent: Since,
+    behind: Since,
     /// What the server last complained about.
     pub(super) trouble: watch::Receiver<Option<String>>,
 }
@@ -66,9 +72,15 @@ struct Described {
     config: Settings,
 }
 
-/// How long a stream may say that it ends before what is known: a member of a cluster that has just become the leader
-/// may still be applying what the one before acknowledged.
+/// When something was first seen that may still pass.
+#[derive(Default)]
+struct Since(Mutex<Option<Instant>>);
+
+/// How long a stream may say that it ends before what is known: to whoever asks.
 const SETTLING: Duration = Duration::from_secs(5);
+/// In a cluster it may say so for longer, or that it is not there, and is waited for: members that start again elect
+/// leaders, and these apply what was acknowledged before, which took up to ten seconds on a busy machine.
+const SETTLING_OF_A_CLUSTER: Duration = Duration::from_secs(30);
 
 impl Shared {
     pub(super) async fn connect(options: Options) -> Result<Self, OpenError> {
@@ -76,23 +88,59 @@ impl Shared {
         let jetstream =
             jetstream::ContextBuilder::new().timeout(options.deadline).build(client.clone());
         let name = format!("{} ({})", options.location, options.stream);
-        let (beginning, known, sealed) = Default::default();
-        Ok(Self { options, name, client, jetstream, beginning, known, sealed, trouble })
+        let (beginning, known, sealed, met, absent, behind) = Default::default();
+        Ok(Self {
+            options,
+            name,
+            client,
+            jetstream,
+            beginning,
+            known,
+            sealed,
+            met,
+            absent,
+            behind,
+            trouble,
+        })
     }
 
     /// Another stream, by the same connection.
     pub(super) fn beside(&self, stream: &str) -> Self {
         let options = Options { stream: stream.to_owned(), ..self.options.clone() };
         let name = format!("{} ({stream})", options.location);
-        let (beginning, known, sealed) = Default::default();
+        let (beginning, known, sealed, met, absent, behind) = Default::default();
         let (client, jetstream) = (self.client.clone(), self.jetstream.clone());
         let trouble = self.trouble.clone();
-        Self { options, name, client, jetstream, beginning, known, sealed, trouble }
+        Self {
+            options,
+            name,
+            client,
+            jetstream,
+            beginning,
+            known,
+            sealed,
+            met,
+            absent,
+            behind,
+            trouble,
+        }
     }
 
     /// Whether the stream was ended for ever, or is gone, as far as its end was asked for.
     pub(super) fn is_sealed(&self) -> bool {
         self.sealed.load(SeqCst)
+    }
+
+    /// Gives a stream that is not there the time that one of a cluster may need to come back.
+    pub(super) async fn settle(&self) -> Result<(), StreamError> {
+        let begun = Instant::now();
+        while begun.elapsed() < SETTLING.min(self.options.deadline) && self.may_come_back().await {
+            match self.info().await {
+                Err(StreamError::Gone { .. }) => sleep(Duration::from_millis(100)).await,
+                other => return other.map(drop),
+            }
+        }
+        Ok(())
     }
 
     /// A handle for questions; none is asked for it.
@@ -112,14 +160,53 @@ impl Shared {
     }
 
     async fn ask_of_the_stream<T: DeserializeOwned>(&self) -> Result<T, StreamError> {
+        let begun = Instant::now();
+        loop {
+            let told = self.ask_once().await;
+            match told {
+                Ok(_) => {
+                    self.met.store(true, SeqCst);
+                    self.absent.is_over();
+                    return told;
+                }
+                Err(StreamError::Gone { .. }) => {}
+                Err(_) => {
+                    // Whoever answers next may know more, and gets the whole time for it.
+                    self.absent.is_over();
+                    self.behind.is_over();
+                    return told;
+                }
+            }
+            let may_come_back = self.met.load(SeqCst) && self.may_come_back().await;
+            if !may_come_back || self.has_settled(&self.absent) {
+                // What was ended may be deleted: another one may go on.
+                self.sealed.store(true, SeqCst);
+                return told;
+            }
+            if begun.elapsed() >= SETTLING.min(self.options.deadline) {
+                return Err(self.away_because("the cluster does not know the stream yet"));
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Whether what is seen since then will not pass any more.
+    fn has_settled(&self, since: &Since) -> bool {
+        since.elapsed() >= self.settling()
+    }
+
+    fn settling(&self) -> Duration {
+        let is_cluster = self.client.server_info().cluster.is_some();
+        if is_cluster { SETTLING_OF_A_CLUSTER } else { Duration::ZERO }
+    }
+
+    async fn ask_once<T: DeserializeOwned>(&self) -> Result<T, StreamError> {
         let subject = format!("STREAM.INFO.{}", self.options.stream);
         match self.in_time(self.jetstream.request(subject, &())).await? {
             Ok(jetstream::response::Response::Ok(info)) => Ok(info),
             Ok(jetstream::response::Response::Err { error })
                 if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
             {
-                // What was ended may be deleted: another one may go on.
-                self.sealed.store(true, SeqCst);
                 Err(StreamError::Gone { log: self.name.clone() })
             }
             Ok(jetstream::response::Response::Err { error }) => Err(self.away(&error)),
@@ -127,6 +214,18 @@ impl Shared {
                 Err(self.away_because("JetStream is not enabled there, or has no leader"))
             }
             Err(error) => Err(self.away(&error)),
+        }
+    }
+
+    /// Whether a stream that is not there may be there in a moment: members of a cluster that start again do not know
+    /// all of their streams at once. Where another one takes the log's records it was ended, and deleted.
+    pub(super) async fn may_come_back(&self) -> bool {
+        if self.settling().is_zero() {
+            return false;
+        }
+        match rollover::names(self, DECISIONS).await {
+            Ok(names) => names.iter().all(|name| *name == self.options.stream),
+            Err(_) => true,
         }
     }
 
@@ -152,10 +251,18 @@ impl Shared {
                     return Err(self.hole(base).await?);
                 }
                 self.saw(found);
+                self.behind.is_over();
                 return Ok(found);
             }
+            let has_settled = self.has_settled(&self.behind);
             if begun.elapsed() >= SETTLING.min(self.options.deadline) {
-                return Err(StreamError::Truncated { log: self.name.clone(), known, found });
+                return Err(if has_settled {
+                    StreamError::Truncated { log: self.name.clone(), known, found }
+                } else {
+                    self.away_because(&format!(
+                        "the cluster has records up to {found} of {known} so far"
+                    ))
+                });
             }
             sleep(Duration::from_millis(100)).await;
         }
@@ -219,7 +326,8 @@ impl Shared {
                 RawMessageErrorKind::JetStream(said)
                     if said.error_code() == ErrorCode::STREAM_NOT_FOUND =>
                 {
-                    Err(StreamError::Gone { log: self.name.clone() })
+                    self.info().await?;
+                    Err(self.away_because("the stream was not there for a moment"))
                 }
                 _ => Err(self.away(&error)),
             },
@@ -292,6 +400,18 @@ impl Shared {
         let why = "its first record continues another log, but root and tree in it do not agree"
             .to_owned();
         StreamError::Malformed { log: self.name.clone(), why }
+    }
+}
+
+impl Since {
+    /// How long it is seen, from the first time that this is asked.
+    fn elapsed(&self) -> Duration {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.get_or_insert_with(Instant::now).elapsed()
+    }
+
+    fn is_over(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

@@ -117,7 +117,7 @@ async fn check(version: Version, (harm, running, starting): (Harm, &str, &str)) 
     while projector.seen.status().committed < RECORDS {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let admin = async_nats::connect(server.url()).await.unwrap();
+    let admin = admin(&server.url()).await;
     harm.happens(&admin, &server.url()).await;
     let Projector { seen, task, end } = projector;
     let said = timeout(PATIENCE, task).await.unwrap_or_else(|_| panic!("{what} is not noticed"));
@@ -178,7 +178,7 @@ async fn verified(version: Version, harm: Harm, named: &[Named]) {
     };
     let (code, said) = verify().await;
     assert_eq!((code, said["findings"].as_array().unwrap().len()), (Some(0), 0), "{said}");
-    let admin = async_nats::connect(&url).await.unwrap();
+    let admin = admin(&url).await;
     harm.happens(&admin, &url).await;
     cover(&admin).await;
     let (code, said) = verify().await;
@@ -188,6 +188,16 @@ async fn verified(version: Version, harm: Harm, named: &[Named]) {
         .map(|f| (f["what"].as_str().unwrap(), number(&f["from"]), number(&f["to"])))
         .collect();
     assert_eq!((code, &*found), (Some(1), named), "{version:?} {harm:?}: {said}");
+}
+
+/// An administrator, who waits as long as a busy machine may take.
+async fn admin(url: &str) -> Client {
+    let options = async_nats::ConnectOptions::new().request_timeout(Some(PATIENCE));
+    options.connect(url).await.unwrap()
+}
+
+fn patient(admin: &Client) -> jetstream::Context {
+    jetstream::ContextBuilder::new().timeout(PATIENCE).build(admin.clone())
 }
 
 /// The first pods of which four events each are told.
@@ -234,7 +244,7 @@ async fn permit(admin: &Client) {
 
 /// Sets the stream up as it must be: only its records tell.
 async fn cover(admin: &Client) {
-    let jetstream = jetstream::new(admin.clone());
+    let jetstream = patient(admin);
     let mut config = jetstream.get_stream("BIZRQ").await.unwrap().cached_info().config.clone();
     config.subjects =
         ["bizrq.v1.decision", "bizrq.v1.fact.*", "bizrq.v1.note.*"].map(str::to_owned).into();
@@ -252,7 +262,7 @@ async fn ask(admin: &Client, subject: &str, body: Value) -> Value {
 type Kept = (String, HeaderMap, Bytes);
 
 async fn messages(admin: &Client) -> Vec<Kept> {
-    let stream = jetstream::new(admin.clone()).get_stream("BIZRQ").await.unwrap();
+    let stream = patient(admin).get_stream("BIZRQ").await.unwrap();
     let mut kept = Vec::new();
     for sequence in 1..=RECORDS {
         let message = stream.get_raw_message(sequence).await.unwrap();
@@ -262,7 +272,7 @@ async fn messages(admin: &Client) -> Vec<Kept> {
 }
 
 async fn publish(admin: &Client, messages: &[Kept]) {
-    let jetstream = jetstream::new(admin.clone());
+    let jetstream = patient(admin);
     for (subject, headers, payload) in messages.iter().cloned() {
         jetstream.publish_with_headers(subject, headers, payload).await.unwrap().await.unwrap();
     }

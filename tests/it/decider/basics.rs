@@ -13,9 +13,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// A memory log whose records are read a second after they were acknowledged.
-struct Late(MemoryLog);
+pub(super) struct Late(pub(super) MemoryLog);
 
-struct LateReader(MemoryReader);
+pub(super) struct LateReader(MemoryReader);
 
 impl EventLog for Late {
     type Reader = LateReader;
@@ -25,6 +25,8 @@ impl EventLog for Late {
     }
 
     async fn decide(&self, expected: Position, event: NewEvent) -> Result<Appended, AppendError> {
+        // As long as a disk: who appends again and again does not stop the clock.
+        sleep(Duration::from_millis(1)).await;
         self.0.decide(expected, event).await
     }
 
@@ -68,7 +70,7 @@ fn recorded(at: u64) -> Answer {
     Answer::Allowed { recorded: Some(at), warnings: Vec::new() }
 }
 
-fn reason(answer: &Answer) -> Option<Reason> {
+pub(super) fn reason(answer: &Answer) -> Option<Reason> {
     match answer {
         Answer::Refused(refused) => Some(refused.reason),
         _ => None,

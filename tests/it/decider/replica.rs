@@ -43,7 +43,11 @@ impl Replica {
         options: Options,
     ) -> Self {
         let end = watch::Sender::new(false);
-        let (runner, projection) = Runner::new(MemoryStore::default(), runner::Options::default());
+        // No rows are wanted: whoever writes them is a thread, whose pace nobody could repeat.
+        let (commit_every, commit_records) = (Duration::from_secs(1 << 30), u64::MAX);
+        let options_of_rows =
+            runner::Options { commit_every, commit_records, ..runner::Options::default() };
+        let (runner, projection) = Runner::new(MemoryStore::default(), options_of_rows);
         let (decider, worker) =
             decider::new(Arc::clone(&log), projection.clone(), transport, options);
         let (ended, ended_too) = (ended(&end), ended(&end));

@@ -112,3 +112,36 @@ async fn a_batch_takes_at_most_half_of_what_the_server_takes() {
         assert!((2000..=8192).contains(&most), "{version:?}: {most} bytes");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_of_a_type_that_only_a_newer_build_knows_is_what_the_next_one_follows() {
+    for version in Version::ALL {
+        let server = Server::start(version);
+        let log = open(&server.url()).await;
+        log.append(vec![declared("team", "", 4)]).await.unwrap();
+        let replica = replica("one", &server.url()).await;
+        assert!(replica.ask(create("r1", "w1", "team", 1)).await.is_allowed());
+        // On the subject of decisions, and to this build no decision.
+        let mut headers = async_nats::HeaderMap::new();
+        for (name, value) in [
+            ("ce-specversion", "1.0"),
+            ("ce-id", "00000000000000000000000000000abc"),
+            ("ce-type", "io.bizrq.tomorrow.decided.v1"),
+            ("ce-source", "/clusters/east"),
+            ("ce-subject", "decisions"),
+            ("ce-time", "2026-11-29T16:00:00.000Z"),
+            ("ce-recordedat", "2026-11-29T16:00:00.000Z"),
+        ] {
+            headers.insert(name, value);
+        }
+        let jetstream = async_nats::jetstream::new(log.client());
+        let told = jetstream.publish_with_headers("bizrq.v1.decision", headers, "{}".into()).await;
+        assert_eq!(told.unwrap().await.unwrap().sequence, 3);
+        let told = replica.ask(create("r2", "w2", "team", 1)).await;
+        assert!(matches!(told, Answer::Allowed { recorded: Some(4), .. }), "{version:?}: {told:?}");
+        // It decides from what it has read as well as from what it was told.
+        assert!(replica.decider.counts().conflicts <= 1, "{version:?}");
+        let told = replica.ask(create("r3", "w3", "team", 3)).await;
+        assert!(matches!(told, Answer::Refused(_)), "{version:?}: {told:?}");
+    }
+}

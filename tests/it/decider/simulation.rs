@@ -212,6 +212,9 @@ fn simulate(
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(async {
         let simulation = Simulation::new(seed, wrong);
+        for replica in &simulation.replicas {
+            replica.projection.clone().caught_up().await.unwrap();
+        }
         let verdict = Arc::clone(&simulation).run(clients, asks).await;
         simulation.check(seed, &verdict);
         (simulation, verdict)
@@ -221,7 +224,7 @@ fn simulate(
 #[test]
 fn whatever_fails_every_decision_is_right_and_made_once() {
     let mut noted = BTreeMap::<&str, u64>::new();
-    for seed in seeds(4) {
+    for seed in seeds(asks().div_ceil(24 * 100)) {
         let (simulation, verdict) = simulate(seed, 4, 24, 100);
         let mut note = |what, n| *noted.entry(what).or_default() += n;
         simulation.dice.noted().into_iter().for_each(|(what, n)| note(what, n));
@@ -281,6 +284,11 @@ fn where_nothing_fails_one_decides_for_all() {
     assert_eq!(counts[2].roles, 0, "the far one never decides");
     assert!(counts.iter().all(|c| c.unanswered == 0 && c.unclear == 0), "{counts:#?}");
     assert!(counts[2].forwarded > 100, "{counts:#?}");
+}
+
+/// So many asks in all; `make soak` asks a million times.
+fn asks() -> u64 {
+    std::env::var("BIZRQ_ASKS").map_or(9600, |asks| asks.parse().unwrap())
 }
 
 /// So many seeds, or those from `BIZRQ_SEED` on.
