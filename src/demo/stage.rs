@@ -113,6 +113,9 @@ where
             tokio::spawn(async move { drop(runner.run(&*folded, read).await) }),
         ];
         drop(inside);
+        let mut folded = projection.clone();
+        // Until then it answers that it is not ready.
+        wait(&runtime, async move { folded.caught_up().await.map_err(failed) })?;
         let client = wait(&runtime, connect(address, &bundle))?;
         Ok(Self { log, runtime, projection, kinds, contexts, now, client, end, tasks })
     }

@@ -299,7 +299,7 @@ impl Context {
 /// It is no JSON, or a value has the wrong type.
 pub fn read(kind: &Kind, text: &str) -> Result<Object, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let object = Reading(kind).deserialize(&mut json)?;
+    let object = Reading::of(kind).deserialize(&mut json)?;
     json.end()?;
     Ok(object)
 }

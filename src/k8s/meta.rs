@@ -10,10 +10,10 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData};
 /// bound keeps 16 MiB of `[{},{},…` from becoming gigabytes, and what is quadratic in it below a second.
 const MAX_ENTRIES: usize = 10_000;
 
-/// `metadata`.
+/// `metadata`; `()` for `W` passes over `managedFields`, which are a third of most objects.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ObjectMeta {
+#[serde(rename_all = "camelCase", default, bound = "W: Writes")]
+pub struct ObjectMeta<W = Vec<ManagedFields>> {
     /// Name.
     #[serde(deserialize_with = "nullable")]
     pub name: String,
@@ -48,8 +48,49 @@ pub struct ObjectMeta {
     #[serde(deserialize_with = "list")]
     pub owner_references: Vec<OwnerReference>,
     /// Who wrote what, and when.
-    #[serde(deserialize_with = "list")]
-    pub managed_fields: Vec<ManagedFields>,
+    #[serde(deserialize_with = "W::read")]
+    pub managed_fields: W,
+}
+
+/// What is kept of `managedFields`.
+pub trait Writes: Default {
+    /// Reads the list, or null.
+    ///
+    /// # Errors
+    /// Another type, or more than 10,000 entries.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+}
+
+impl Writes for Vec<ManagedFields> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        list(deserializer)
+    }
+}
+
+impl Writes for () {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        de::IgnoredAny::deserialize(deserializer).map(drop)
+    }
+}
+
+impl From<ObjectMeta<()>> for ObjectMeta {
+    fn from(meta: ObjectMeta<()>) -> Self {
+        Self {
+            name: meta.name,
+            generate_name: meta.generate_name,
+            namespace: meta.namespace,
+            uid: meta.uid,
+            resource_version: meta.resource_version,
+            generation: meta.generation,
+            creation_timestamp: meta.creation_timestamp,
+            deletion_timestamp: meta.deletion_timestamp,
+            deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
+            labels: meta.labels,
+            annotations: meta.annotations,
+            owner_references: meta.owner_references,
+            managed_fields: Vec::new(),
+        }
+    }
 }
 
 /// An owner.
@@ -203,7 +244,10 @@ pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer.deserialize_any(Visitor(PhantomData))
 }
 
-/// A map of at most [`MAX_ENTRIES`] texts, or null; a null text is an empty one.
+/// What `kubectl apply` was given, whole, beside the object that came of it: long, and of no use here.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A map of at most [`MAX_ENTRIES`] texts, or null; a null text is an empty one. [`LAST_APPLIED`] is left out.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
@@ -218,9 +262,13 @@ pub(crate) fn texts<'de, D: Deserializer<'de>>(
         }
         fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut entries = BTreeMap::new();
-            while let Some((name, text)) = map.next_entry::<String, Option<String>>()? {
+            while let Some(name) = map.next_key::<String>()? {
+                if name == LAST_APPLIED {
+                    map.next_value::<de::IgnoredAny>()?;
+                    continue;
+                }
                 bounded(entries.len())?;
-                entries.insert(name, text.unwrap_or_default());
+                entries.insert(name, map.next_value::<Option<String>>()?.unwrap_or_default());
             }
             Ok(entries)
         }

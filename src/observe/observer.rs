@@ -36,6 +36,7 @@ use kube::Client;
 use std::{
     collections::BTreeMap,
     fmt,
+    future::pending,
     pin::{Pin, pin},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
@@ -219,7 +220,7 @@ impl<L: EventLog + 'static> Observer<L> {
         let mut bound = pin!(async {
             match leads {
                 true => self.bind().await,
-                false => std::future::pending().await,
+                false => pending().await,
             }
         });
         let mut is_bound = false;
@@ -231,10 +232,9 @@ impl<L: EventLog + 'static> Observer<L> {
                 }
                 told = watching.next() => {
                     let Some((number, update, gone)) = told else { return Ok(()) };
-                    if let (Update::Listed(version), Some(kind)) = (&update, watching.kind(number)) {
-                        if leads && is_bound {
-                            self.is_newer(&kind.topic, *version)?;
-                        }
+                    let kind = watching.kind(number).filter(|_| leads && is_bound);
+                    if let (Update::Listed(version), Some(kind)) = (&update, kind) {
+                        self.is_newer(&kind.topic, *version)?;
                     }
                     self.take(watching, lead.as_deref_mut(), number, update, &gone);
                 }
@@ -306,7 +306,7 @@ impl<L: EventLog + 'static> Observer<L> {
     async fn bind(&self) -> Result<String, Error> {
         if self.projection.clone().caught_up().await.is_err() {
             // The fold has stopped, and says so to everybody.
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         }
         let found = loop {
             match self.server.uid_of_namespace("kube-system").await {
@@ -319,7 +319,7 @@ impl<L: EventLog + 'static> Observer<L> {
         if let Ok(head) = self.log.head().await
             && self.projection.clone().wait_for(head.position).await.is_err()
         {
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         }
         let cluster = self.cluster.name.clone();
         match self.projection.ledger().cluster(&cluster).bound {
@@ -441,7 +441,7 @@ impl<L: EventLog + 'static> Observer<L> {
             }
             Ok(Err(why)) => (self.cluster.notice)(&format!("{}: {why}", fact.subject)),
             // It no longer leads, which whoever runs this hears soon.
-            Err(Ended) => std::future::pending().await,
+            Err(Ended) => pending().await,
         }
     }
 
@@ -483,12 +483,10 @@ impl Lead {
     async fn asked(lead: Option<&mut Self>) -> oneshot::Sender<Timestamp> {
         match lead {
             Some(lead) if lead.told && lead.comparing.is_none() => {
-                match lead.comparisons.recv().await {
-                    Some(reply) => reply,
-                    None => std::future::pending().await,
-                }
+                let Some(reply) = lead.comparisons.recv().await else { pending().await };
+                reply
             }
-            _ => std::future::pending().await,
+            _ => pending().await,
         }
     }
 }
@@ -497,6 +495,6 @@ impl Lead {
 async fn changed(leads: &mut watch::Receiver<bool>, leading: bool) {
     if leads.wait_for(|leads| *leads != leading).await.is_err() {
         // Nobody will ever say otherwise.
-        std::future::pending().await
+        pending().await
     }
 }

@@ -144,9 +144,11 @@ impl Request {
         if bytes.len() > MAX_REVIEW_BYTES {
             return Err(Malformed::TooLarge(bytes.len()));
         }
-        let review = match read(bytes, kinds, false) {
+        // Checked once as a whole, which is much faster than text by text.
+        let text = std::str::from_utf8(bytes).map_err(<serde_json::Error as de::Error>::custom)?;
+        let review = match read(text, kinds, false) {
             Ok(review) => review,
-            Err(_) => read(bytes, kinds, true)?,
+            Err(_) => read(text, kinds, true)?,
         };
         let Review { api_version, kind, request } = review;
         if (&*api_version, &*kind) != ("admission.k8s.io/v1", "AdmissionReview") {
@@ -205,8 +207,8 @@ enum How<'k> {
     Not,
 }
 
-fn read(bytes: &[u8], kinds: &Kinds, around: bool) -> Result<Review, serde_json::Error> {
-    let mut json = serde_json::Deserializer::from_slice(bytes);
+fn read(text: &str, kinds: &Kinds, around: bool) -> Result<Review, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_str(text);
     let review = Outer(Reader { kinds, around }).deserialize(&mut json)?;
     json.end()?;
     Ok(review)
@@ -407,7 +409,7 @@ impl<'de> Visitor<'de> for Maybe<'_> {
         Ok(None)
     }
     fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        Reading(self.0).deserialize(from).map(Some)
+        Reading::without_writes(self.0).deserialize(from).map(Some)
     }
 }
 

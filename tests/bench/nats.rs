@@ -1,5 +1,5 @@
 //! The log on a real server of the newest version: the bare client's ordered read, our reader, our reader with the
-//! ledger's fold; appends one by one on a condition, and many at once. Figures, not gates: `cargo bench --bench nats`.
+//! ledger's fold, and the projection onto disk; appends one by one on a condition, and many at once. Figures, not gates: `cargo bench --bench nats`.
 // A bench fails by panicking and tells by printing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 // The harness serves the tests, which use more of it.
@@ -18,11 +18,12 @@ use bizrq::{
         conformance::{decision, fact},
         jetstream::{JetStreamLog, Options},
     },
-    projection::fold::Read,
+    projection::{Runner, SledStore, fold::Read, runner},
 };
 use futures_util::StreamExt;
 use server::{Server, Setup, Version};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// Alternating runs of each reading, of which the median is told.
 const RUNS: usize = 5;
@@ -47,7 +48,7 @@ async fn played(pods: u64) -> (Server, u64) {
 }
 
 fn readings(runtime: &tokio::runtime::Runtime, server: &Server, records: u64) {
-    let mut times: [Vec<Duration>; 3] = Default::default();
+    let mut times: [Vec<Duration>; 4] = Default::default();
     for _ in 0..RUNS {
         let timed = |work: &mut dyn FnMut()| {
             let begun = Instant::now();
@@ -57,12 +58,18 @@ fn readings(runtime: &tokio::runtime::Runtime, server: &Server, records: u64) {
         times[0].push(timed(&mut || runtime.block_on(bare(server, records))));
         times[1].push(timed(&mut || runtime.block_on(ours(server, records))));
         times[2].push(timed(&mut || folded(server, records)));
+        times[3].push(timed(&mut || runtime.block_on(projected(server, records))));
     }
     let rates = times.map(|mut times| {
         times.sort();
         records as f64 / times[RUNS / 2].as_secs_f64()
     });
-    let names = ["bare client, ordered", "our reader", "our reader and the ledger's fold"];
+    let names = [
+        "bare client, ordered",
+        "our reader",
+        "our reader and the ledger's fold",
+        "the projection, with sled",
+    ];
     for (name, rate) in names.iter().zip(rates) {
         println!("{name:36} {rate:9.0} records/s  {:.2} of the bare client", rate / rates[0]);
     }
@@ -101,6 +108,20 @@ fn folded(server: &Server, records: u64) {
     })
     .unwrap();
     assert_eq!(ledger.position(), records);
+}
+
+/// Every record is folded and its rows are committed.
+async fn projected(server: &Server, records: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let log = JetStreamLog::open_read(Options::new(&server.url())).await.unwrap();
+    let store = SledStore::open(folder.path()).unwrap();
+    let (runner, mut seen) = Runner::new(store, runner::Options::default());
+    let (end, ended) = oneshot::channel::<()>();
+    let run = tokio::spawn(async move { runner.run(&log, ended).await.map(drop) });
+    seen.wait_for(records).await.unwrap();
+    drop(end);
+    run.await.unwrap().unwrap();
+    assert_eq!(seen.status().committed, records);
 }
 
 async fn appends() {

@@ -3,10 +3,21 @@
 //! `cargo bench --bench webhook` prints, of five alternating runs, medians of reviews per second, and how long reviews
 //! take at 500 a second; beside it a server of the same crates that echoes the uid and says yes. `--runs N` and
 //! `--seconds N` (behind `--`) make it shorter.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+// A bench fails by panicking and tells by printing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs
+)]
+// The server's harness serves the tests, which use more of it.
+#![allow(dead_code)]
 
 #[path = "webhook/load.rs"]
 mod load;
+#[path = "../it/nats/server.rs"]
+mod server;
 #[path = "webhook/stand.rs"]
 mod stand;
 
@@ -24,7 +35,7 @@ fn main() {
     };
     let (runs, seconds) = (number("--runs", 5), Duration::from_secs(number("--seconds", 5)));
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let kinds = [Kind::Echo, Kind::File];
+    let kinds = [Kind::Echo, Kind::File, Kind::Nats];
     let mut rates = kinds.map(|_| Vec::new());
     let mut spreads = kinds.map(|_| Vec::new());
     for run in 0..runs {

@@ -5,8 +5,11 @@
 use crate::shared;
 use bizrq::{
     domain::{
-        event::Position,
-        ledger::{Ledger, Usage},
+        billing::{Billing, Terms, Told},
+        event::{Period, Position},
+        history::Unit,
+        ledger::{Ledger, Record, Usage},
+        pod::Basis,
         time::Timestamp,
     },
     event_log::{
@@ -139,6 +142,40 @@ fn hours(usage: &[Usage]) -> Hours {
         .collect()
 }
 
+/// What the year of the trace is billed, by group, key and model, in lines of days if asked; then added up.
+async fn invoiced(log: &FileLog, every: Option<Unit>) -> Hours {
+    let instant = |text| Timestamp::parse(text).unwrap();
+    let period =
+        Period { from: instant("2026-01-01T00:00:00Z"), to: instant("2027-01-01T00:00:00Z") };
+    let terms = Terms {
+        period,
+        basis: Basis::Held,
+        every,
+        workloads: true,
+        group: None,
+        quotas: false,
+        cuts: Vec::new(),
+        resources: Vec::new(),
+    };
+    let mut billing = Billing::new(terms, Vec::new());
+    for (position, line) in records(log).await {
+        let scanned = scan(&line).unwrap();
+        let Decoded::Event(event) = decode(&scanned).unwrap() else { panic!("{position}") };
+        assert_eq!(billing.take(position, &Record::Event(&event)), Ok(Told::More));
+    }
+    let bill = billing.bill(|_, _, _| None).unwrap();
+    let (mut hours, hour) = (Hours::new(), BigInt::from(1000_i64 * 3_600_000));
+    for line in bill.lines() {
+        let mut keys = vec![line.key.to_owned()];
+        keys.extend((!line.model.is_empty()).then(|| format!("{}.{}", line.key, line.model)));
+        for key in keys {
+            let sum = hours.entry((line.group.to_owned(), key)).or_default();
+            *sum += BigRational::new(BigInt::from(line.exact), hour.clone());
+        }
+    }
+    hours
+}
+
 /// Σ over groups of one key.
 fn total(hours: &Hours, key: &str) -> BigRational {
     hours.iter().filter(|((_, k), _)| k == key).map(|(_, h)| h).sum()
@@ -162,6 +199,10 @@ async fn compare(test: &str, file: &str) -> Option<(Answer, Counts)> {
     for key in ["requests.cpu", GPU] {
         assert!(total(&measured, key) > ratio(1, 1), "{key} is used");
         assert_eq!(total(&measured, key), total(&answer.hours, key), "{key} in total");
+    }
+
+    for every in [None, Some(Unit::Day)] {
+        assert_eq!(invoiced(&log, every).await, answer.hours, "billed by {every:?}");
     }
 
     let before = (ledger.position(), ledger.root());

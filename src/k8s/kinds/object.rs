@@ -129,9 +129,26 @@ impl fmt::Display for Node {
     }
 }
 
-/// Reads an object of `kind`.
+/// Reads an object of a kind.
 #[derive(Clone, Copy)]
-pub struct Reading<'k>(pub &'k Kind);
+pub struct Reading<'k> {
+    kind: &'k Kind,
+    writes: bool,
+}
+
+impl<'k> Reading<'k> {
+    /// Reads an object of `kind`.
+    #[must_use]
+    pub fn of(kind: &'k Kind) -> Self {
+        Self { kind, writes: true }
+    }
+
+    /// The same, but for who wrote what.
+    #[must_use]
+    pub fn without_writes(kind: &'k Kind) -> Self {
+        Self { kind, writes: false }
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for Reading<'_> {
     type Value = Object;
@@ -144,12 +161,12 @@ impl<'de> Visitor<'de> for Reading<'_> {
     type Value = Object;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a {}", self.0.kind)
+        write!(f, "a {}", self.kind.kind)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-        let mut object = Object { kind: self.0.kind.to_string(), ..Object::default() };
-        let fields = match &self.0.keep {
+        let mut object = Object { kind: self.kind.kind.to_string(), ..Object::default() };
+        let fields = match &self.kind.keep {
             Keep::Inside(fields) => &fields[..],
             _ => &[],
         };
@@ -162,8 +179,13 @@ impl<'de> Visitor<'de> for Reading<'_> {
                     object.api_version = map.next_value::<Option<_>>()?.unwrap_or_default()
                 }
                 Found::Head(_) => {
-                    let meta = map.next_value::<Option<_>>().map_err(|e| within("metadata", e))?;
-                    object.metadata = meta.unwrap_or_default();
+                    let meta = if self.writes {
+                        map.next_value::<Option<ObjectMeta>>()
+                    } else {
+                        let meta = map.next_value::<Option<ObjectMeta<()>>>();
+                        meta.map(|meta| meta.map(Into::into))
+                    };
+                    object.metadata = meta.map_err(|e| within("metadata", e))?.unwrap_or_default();
                 }
                 Found::Field(at) => body.extend(field(&mut map, fields, at, &body)?),
                 Found::Other => drop(map.next_value::<IgnoredAny>()?),

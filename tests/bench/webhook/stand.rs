@@ -1,5 +1,6 @@
 //! What is measured: the webhook over a log, and beside it a server that says yes without a thought.
 
+use crate::server::{Server as Nats, Version};
 use axum::{Router, body::Bytes, routing::post};
 use axum_server::tls_rustls::RustlsConfig;
 use bizrq::{
@@ -38,6 +39,8 @@ pub(super) enum Kind {
     Echo,
     /// The webhook on a log in a folder.
     File,
+    /// The webhook on a log on a NATS server of this machine.
+    Nats,
 }
 
 /// A server on a runtime of its own.
@@ -46,6 +49,7 @@ pub(super) struct Stand {
     bundle: String,
     runtime: Runtime,
     _folder: TempDir,
+    _nats: Option<Nats>,
 }
 
 impl Kind {
@@ -53,6 +57,7 @@ impl Kind {
         match self {
             Self::Echo => "echo",
             Self::File => "file",
+            Self::Nats => "NATS",
         }
     }
 }
@@ -67,14 +72,19 @@ impl Stand {
         let current = Arc::new(Current::default());
         current.show(pair);
         let folder = TempDir::new().unwrap();
+        let nats = matches!(kind, Kind::Nats).then(|| Nats::start(Version::New));
+        let place = match &nats {
+            Some(server) => server.url(),
+            None => folder.path().to_str().unwrap().to_owned(),
+        };
         let runtime = Runtime::new().unwrap();
         let address = runtime.block_on(async {
             match kind {
                 Kind::Echo => echo(current),
-                Kind::File => webhook(current, folder.path().to_str().unwrap()).await,
+                Kind::File | Kind::Nats => webhook(current, &place).await,
             }
         });
-        Self { address, bundle: authority.certificate, runtime, _folder: folder }
+        Self { address, bundle: authority.certificate, runtime, _folder: folder, _nats: nats }
     }
 
     pub(super) fn client(&self) -> ClientConfig {

@@ -255,7 +255,8 @@ async fn check(log: &JetStreamLog, dir: &Path, told: &Told, last: u64) {
     let tally = Oracle::read(1, &events).tally(Basis::Held, Scale::MILLIS.millis(-1), end);
     let differ = differences(&Fold::from(ledger).lines(end), &tally, true);
     assert!(differ.is_empty(), "{differ:#?}");
-    assert!(!tally.is_empty() && repeated > 0 && given.len() > 20, "too little was tried");
+    // Whether anything had to be told again is chance; what that does has tests of its own (nats/faults.rs).
+    assert!(!tally.is_empty() && given.len() > 20, "too little was tried");
 }
 
 /// Where each request stands on the log: once.

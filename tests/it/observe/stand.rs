@@ -68,7 +68,14 @@ impl Stand {
         let observer = observer.with_metrics(Arc::new(Metrics::new(&metrics).unwrap()));
         let (leads, progress) = (watch::Sender::new(leads), observer.progress());
         let (end, ended) = oneshot::channel();
-        let observing = tokio::spawn(observer.run(leads.subscribe(), ended));
+        let observed = observer.run(leads.subscribe(), ended);
+        let observing = tokio::spawn(async move {
+            let ended = observed.await;
+            if let Err(error) = &ended {
+                println!("the observer ended: {error}");
+            }
+            ended
+        });
         Self {
             decider,
             metrics,
