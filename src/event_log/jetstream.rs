@@ -12,6 +12,7 @@
 
 mod append;
 mod connect;
+mod lane;
 mod reader;
 mod rollover;
 mod state;

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!  append [a b c] ─▶ lane: publish a, b, c, each with an answer address of its own ─▶ answers in any order ─▶ Appended
-//!                    └ a subscription of ours, used again by the next append; thrown away when an answer is missing,
-//!                      so that one that comes late can meet nobody
+//!                    └ a subscription of ours, used again by the next append; its addresses never are
 //! ```
+//!
+//! Servers that start again may answer a second time what they have answered before: an answer counts only at the
+//! address of something that still waits for it.
 //!
 //! At most [`IN_FLIGHT`] bytes wait for answers; nothing is published while the connection is down. Nothing is sent a
 //! second time by itself: that is for who reads the log first.
@@ -12,6 +14,7 @@
 use super::{
     StreamError,
     connect::reason,
+    lane::{self, Lane},
     state::{self, DECISIONS, FACTS, NOTES, Shared},
 };
 use crate::{
@@ -22,7 +25,7 @@ use crate::{
     },
 };
 use async_nats::{
-    HeaderMap, Message, StatusCode, Subscriber,
+    HeaderMap, Message, StatusCode,
     client::PublishErrorKind,
     connection::State,
     jetstream::{ErrorCode, publish::PublishAck, response::Response},
@@ -48,14 +51,6 @@ pub(super) struct Appender {
     turn: tokio::sync::Mutex<()>,
     /// Room for what waits for answers, in units of [`UNIT`].
     room: Semaphore,
-}
-
-/// A subscription of ours that answers come in on.
-struct Lane {
-    inbox: String,
-    answers: Subscriber,
-    /// Answers that are still to come.
-    waiting: usize,
 }
 
 /// Room that an append holds; given back when it ends, however it does.
@@ -166,7 +161,7 @@ impl Appender {
         self.connected(due).await?;
         let inbox = self.shared.client.new_inbox();
         match timeout_at(due, self.shared.client.subscribe(format!("{inbox}.*"))).await {
-            Ok(Ok(answers)) => Ok(Lane { inbox, waiting: 0, answers }),
+            Ok(Ok(answers)) => Ok(Lane::new(inbox, answers)),
             Ok(Err(error)) => Err(Failure::Away(reason(&error))),
             Err(_) => Err(Failure::Away("the connection takes nothing more".to_owned())),
         }
@@ -184,6 +179,7 @@ impl Appender {
         let mut turn = Some(turn);
         let mut held = Held { room: &self.room, units: 0 };
         let (mut sent, mut failed, mut due) = (0_usize, Ok(()), self.due());
+        let (first, mut answered) = (lane.next, vec![false; events.len()]);
         let mut trouble = self.shared.trouble.clone();
         trouble.mark_unchanged();
         loop {
@@ -193,7 +189,8 @@ impl Appender {
             if let Some(event) = next
                 && held.take(event, waiting == 0, due).await?
             {
-                match self.publish(lane, guard, event, sent, due).await {
+                let reply = lane.address();
+                match self.publish(reply, guard, event, sent, due).await {
                     Ok(()) => {
                         sent = sent.saturating_add(1);
                         lane.waiting = waiting.saturating_add(1);
@@ -206,21 +203,23 @@ impl Appender {
                 return failed;
             }
             let message = self.answer(lane, events, &mut trouble, due).await?;
-            due = self.due();
             let mut message = Some(message);
             while let Some(answer) = message.take() {
-                let index = index(&answer).filter(|index| *index < events.len());
-                let Some((index, event)) = index.and_then(|i| Some((i, events.get(i)?))) else {
-                    return Err(Failure::Unclear("an answer that nobody asked for".to_owned()));
+                message = lane.answers.next().now_or_never().flatten();
+                let index = lane::number(&answer).and_then(|number| number.checked_sub(first));
+                let index = index.and_then(|index| usize::try_from(index).ok());
+                let Some(index) = index.filter(|i| answered.get(*i) == Some(&false)) else {
+                    continue;
                 };
+                answered[index] = true;
+                due = self.due();
                 lane.waiting = lane.waiting.saturating_sub(1);
-                held.give_back(event);
-                match self.understand(&answer, event).await {
+                held.give_back(&events[index]);
+                match self.understand(&answer, &events[index]).await {
                     Ok(sequence) => sequences[index] = Some(sequence),
                     Err(failure) if failed.is_ok() => failed = Err(failure),
                     Err(_) => {}
                 }
-                message = lane.answers.next().now_or_never().flatten();
             }
         }
     }
@@ -257,14 +256,13 @@ impl Appender {
 
     async fn publish(
         &self,
-        lane: &Lane,
+        reply: String,
         guard: Guard,
         event: &NewEvent,
         index: usize,
         due: Instant,
     ) -> Result<(), Failure> {
         self.connected(due).await?;
-        let reply = format!("{}.{index}", lane.inbox);
         let payload = Bytes::copy_from_slice(event.leaf_input().data);
         let headers = self.headers(guard, event, index);
         let client = &self.shared.client;
@@ -476,11 +474,6 @@ fn denied(said: &Option<String>, events: &[NewEvent]) -> Option<Failure> {
     let why = format!("this user may not publish to {denied}; give it the permission");
     // Of several subjects others may have been let through.
     Some(if subjects.len() == 1 { Failure::Refused(why) } else { Failure::Unclear(why) })
-}
-
-/// Which of the events an answer is for.
-fn index(answer: &Message) -> Option<usize> {
-    answer.subject.rsplit('.').next()?.parse().ok()
 }
 
 /// Decisions share a subject; facts and notes have one for each cluster. What was imported of a cluster goes with it.

@@ -13,6 +13,7 @@ use bizrq::{
         jetstream::{JetStreamLog, JetStreamReader, Options, StreamError},
     },
 };
+use futures_util::StreamExt;
 use std::{
     fs,
     path::Path,
@@ -63,6 +64,33 @@ async fn an_append_whose_answer_was_lost_is_found_when_it_is_sent_again() {
         let conflict = AppendError::Conflict { expected: first, last_decision: 2 };
         assert_eq!(other, Err(conflict), "another decision is not it");
         assert_eq!(numbers(&log, 1).await, [1, 2]);
+    }
+}
+
+/// Members of a cluster that start again answer a second time what they have answered: seen with both versions.
+#[tokio::test]
+async fn an_answer_that_comes_a_second_time_is_no_answer_to_what_came_after() {
+    for version in Version::ALL {
+        let server = Server::start(version);
+        let log = open(&server.url()).await;
+        let other = async_nats::connect(server.url()).await.unwrap();
+        let mut answers = other.subscribe("_INBOX.>").await.unwrap();
+        other.flush().await.unwrap();
+        log.append((1..=3).map(fact).collect()).await.unwrap();
+        let is_acknowledgement =
+            |payload: &[u8]| payload.windows(6).any(|found| found == b"\"seq\":");
+        let mut heard = Vec::new();
+        while heard.len() < 3 {
+            let answer = timeout(PATIENCE, answers.next()).await.unwrap().unwrap();
+            heard.extend(is_acknowledgement(&answer.payload).then_some(answer));
+        }
+        for again in heard {
+            other.publish(again.subject, again.payload).await.unwrap();
+        }
+        other.flush().await.unwrap();
+        let appended = log.append(vec![fact(4), fact(5)]).await.unwrap();
+        assert_eq!((appended.first, appended.last), (4, 5), "{version:?}");
+        assert_eq!(log.decide(0, decision(6)).await.unwrap().last, 6, "{version:?}");
     }
 }
 
