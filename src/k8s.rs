@@ -11,6 +11,7 @@ pub mod kinds;
 #[cfg(feature = "service")]
 pub mod lease;
 pub mod meta;
+pub mod placement;
 pub mod pod;
 #[cfg(feature = "service")]
 pub mod trust;

@@ -1,5 +1,5 @@
 //! What a review needs to know of its cluster besides the object under review: namespaces and their limit ranges, runtime
-//! classes, and the objects of declared kinds (parents of scales, owners of children, templates of others).
+//! classes, nodes, and the objects of declared kinds (parents of scales, owners of children, templates of others).
 //!
 //! Whoever watches the cluster keeps it up to date; reviews only read it, so that none waits for the API server.
 
@@ -7,7 +7,8 @@ use super::{
     convert::{self, ResourcesError},
     kinds::{GROUP, Kind, Kinds, Object, Reading, group},
     meta::{ObjectMeta, OwnerReference, list, nullable},
-    pod::Amounts,
+    placement::{Node, NodeSpec},
+    pod::{Amounts, PodSpec},
 };
 use crate::domain::{
     names::{Map, Uid},
@@ -27,6 +28,7 @@ pub struct Context {
     overheads: Map<Box<str>, ResourceList>,
     objects: Map<Uid, Arc<Known>>,
     names: Map<FullName, Uid>,
+    nodes: Map<Box<str>, Node>,
 }
 
 /// An object of a declared kind.
@@ -167,6 +169,10 @@ impl Context {
                 let namespace = self.namespace(&seen.metadata.namespace);
                 namespace.defaults.insert(seen.metadata.name.into(), defaults);
             }
+            ("v1", "Node") => {
+                let seen: Node = serde_json::from_str(text)?;
+                self.know_node(seen.metadata, seen.spec);
+            }
             (version, "RuntimeClass") if version.starts_with("node.k8s.io/") => {
                 let seen: RuntimeClass = serde_json::from_str(text)?;
                 let overhead =
@@ -192,6 +198,12 @@ impl Context {
         self.objects.insert(uid, Arc::new(Known { kind: Arc::clone(kind), object }));
     }
 
+    /// Takes in a node that was read already.
+    pub fn know_node(&mut self, mut metadata: ObjectMeta, spec: NodeSpec) {
+        (metadata.managed_fields, metadata.annotations) = Default::default();
+        self.nodes.insert((*metadata.name).into(), Node { metadata, spec });
+    }
+
     /// An object is no more.
     pub fn forget(&mut self, uid: &str) {
         let uid = Uid::of(uid);
@@ -213,6 +225,11 @@ impl Context {
     /// A namespace is no more.
     pub fn forget_namespace(&mut self, name: &str) {
         self.namespaces.remove(name);
+    }
+
+    /// A node is no more.
+    pub fn forget_node(&mut self, name: &str) {
+        self.nodes.remove(name);
     }
 
     /// A runtime class is no more.
@@ -254,6 +271,12 @@ impl Context {
     /// What the API server fills into the containers of a namespace, limit range by limit range.
     pub fn defaults(&self, namespace: &str) -> impl Iterator<Item = &Defaults> {
         self.namespaces.get(namespace).into_iter().flat_map(|n| n.defaults.values())
+    }
+
+    /// How many nodes a DaemonSet with such pods runs on.
+    #[must_use]
+    pub fn nodes_for(&self, spec: &PodSpec) -> usize {
+        self.nodes.values().filter(|node| node.takes(spec)).count()
     }
 
     /// What a runtime class adds to a pod, if the class is known.

@@ -5,8 +5,10 @@ use super::{
     context::{Context, fill},
     convert::{self, ResourcesError},
     kinds::{
-        CPU_MODEL, GPU_MODEL, GROUP, Kind, MEMORY_MODEL, Object, Reference, RolesError, Wanted,
+        Around, CPU_MODEL, GPU_MODEL, GROUP, Kind, MEMORY_MODEL, Object, Reference, RolesError,
+        Wanted,
     },
+    pod::PodSpec,
 };
 use crate::domain::{
     event::Role,
@@ -54,7 +56,7 @@ const DECLARED: [(&str, &str, bool); 4] = [
     ("limits.memory", "memory", true),
 ];
 
-/// What `object` asks for. With `complete` the defaults that the API server gives to pods are filled in; a pod that
+/// What `object` asks for, which was `before`, if a review says so. With `complete` the defaults that the API server gives to pods are filled in; a pod that
 /// comes from it has them already.
 ///
 /// # Errors
@@ -62,6 +64,7 @@ const DECLARED: [(&str, &str, bool); 4] = [
 pub fn demand(
     kind: &Kind,
     object: &Object,
+    before: Option<&Object>,
     context: &Context,
     complete: bool,
 ) -> Result<Demand, DemandError> {
@@ -71,8 +74,9 @@ pub fn demand(
         let known = context.named(api_version, kind, namespace, name)?;
         known.kind.template(&known.object)
     };
+    let nodes = |spec: &PodSpec| context.nodes_for(spec);
     let mut demand = Demand::default();
-    for wanted in kind.roles(object, &find)? {
+    for wanted in kind.roles(object, &Around { find: &find, nodes: &nodes, before })? {
         demand.take(&wanted, object, context, complete)?;
     }
     Ok(demand)

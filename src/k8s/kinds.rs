@@ -16,7 +16,7 @@ mod terms;
 
 pub use declare::TableError;
 pub use object::{Labels, Node, Object, Reading};
-pub use roles::{Reference, RolesError, Template, Wanted};
+pub use roles::{Around, Reference, RolesError, Template, Wanted};
 pub use terms::NoCount;
 
 use path::{Keep, Path};

@@ -3,10 +3,13 @@
 //! A quantity that is none does not fail the reading: the error waits in its place, and the conversion that knows
 //! the container's name reports it.
 
-use super::meta::{ObjectMeta, Time, bounded, list, nullable};
+use super::{
+    meta::{ObjectMeta, Time, bounded, list, nullable, texts},
+    placement::{Affinity, Toleration},
+};
 use crate::domain::quantity::{InvalidQuantity, Quantity};
 use serde::{Deserialize, Deserializer, de};
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// A Pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -45,6 +48,18 @@ pub struct PodSpec {
     /// Resources of the pod as a whole.
     #[serde(deserialize_with = "nullable")]
     pub resources: ResourceRequirements,
+    /// It uses the network of its node.
+    #[serde(deserialize_with = "nullable")]
+    pub host_network: bool,
+    /// Labels that its node must have.
+    #[serde(deserialize_with = "texts")]
+    pub node_selector: BTreeMap<String, String>,
+    /// What its node must be.
+    #[serde(deserialize_with = "nullable")]
+    pub affinity: Affinity,
+    /// Taints that it bears.
+    #[serde(deserialize_with = "list")]
+    pub tolerations: Vec<Toleration>,
 }
 
 /// A container.

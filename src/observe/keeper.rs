@@ -54,7 +54,11 @@ fn know(
         (Topic::RuntimeClasses, Object::Text(_, json)) => {
             text(context, "node.k8s.io/v1", "RuntimeClass", &json)
         }
-        // Of pods, nodes and quotas reviews need nothing.
+        (_, Object::Node(node)) => {
+            context.know_node(node.metadata, node.spec);
+            Ok(())
+        }
+        // Of pods and quotas reviews need nothing.
         _ => Ok(()),
     }
 }
@@ -65,6 +69,7 @@ fn forget(context: &mut Context, topic: &Topic, named: &Named) {
         Topic::Namespaces => context.forget_namespace(&named.name),
         Topic::LimitRanges => context.forget_limit_range(&named.namespace, &named.name),
         Topic::RuntimeClasses => context.forget_runtime_class(&named.name),
-        Topic::Pods | Topic::Nodes | Topic::Quotas => {}
+        Topic::Nodes => context.forget_node(&named.name),
+        Topic::Pods | Topic::Quotas => {}
     }
 }

@@ -9,6 +9,7 @@ use crate::{
         crd::QuotaObject,
         kinds::{self, Kind, Kinds, MIRROR},
         meta::{ObjectMeta, nullable},
+        placement::NodeSpec,
         pod::{Condition, Pod},
     },
 };
@@ -71,6 +72,9 @@ pub(super) struct SeenNode {
     /// Names, labels.
     #[serde(deserialize_with = "nullable")]
     pub(super) metadata: ObjectMeta,
+    /// What keeps pods off.
+    #[serde(deserialize_with = "nullable")]
+    pub(super) spec: NodeSpec,
     #[serde(deserialize_with = "nullable")]
     status: NodeStatus,
 }

@@ -65,14 +65,14 @@ pub(super) fn changed(
     if old.is_some_and(|old| says_the_same(old, new)) {
         return Next::nothing_grows(request);
     }
-    let of = |object| Asking::of(request, kind, object, around);
-    let new_asking = match of(new) {
+    let of = |object, before| Asking::of(request, kind, object, before, around);
+    let new_asking = match of(new, old) {
         Ok(asking) => asking,
         Err(DemandError::Roles(why)) => return Next::malformed(request, why),
         Err(error @ DemandError::Amount { .. }) => Asking::invalid(request, new, error, around),
     };
     // What the old object asked for cannot be told of one that nobody could understand: then all of it is new.
-    let old_asking = old.and_then(|old| of(old).ok());
+    let old_asking = old.and_then(|old| of(old, None).ok());
     let asking = Change { request, kind, new, around, old_version, updates: old.is_some() };
     asking.question(new_asking, old_asking)
 }
@@ -117,11 +117,12 @@ impl Asking {
         request: &Request,
         kind: &Kind,
         object: &Object,
+        before: Option<&Object>,
         around: &Surroundings<'_>,
     ) -> Result<Self, DemandError> {
         // Pods come with what the API server filled in; templates are completed as their pods will be.
         let complete = *kind.kind != *"Pod" || around.options.offline;
-        let demand = demand(kind, object, around.context, complete)?;
+        let demand = demand(kind, object, before, around.context, complete)?;
         let mut asking = Self::nothing(request, object, around);
         let template = demand.group.clone();
         let namespace = || around.context.namespace_group(&request.namespace).map(str::to_owned);

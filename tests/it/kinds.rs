@@ -28,7 +28,7 @@ fn asks(kinds: &Kinds, context: &Context, object: &Value) -> Result<Demand, Stri
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let kind = kinds.find(text("apiVersion"), text("kind")).ok_or("not declared")?;
     let object = context::read(kind, &object.to_string()).map_err(|e| e.to_string())?;
-    demand::demand(kind, &object, context, true).map_err(|e| e.to_string())
+    demand::demand(kind, &object, None, context, true).map_err(|e| e.to_string())
 }
 
 fn lines(demand: &Demand) -> Vec<String> {
@@ -196,4 +196,76 @@ fn a_bad_table_is_told_with_its_line_its_field_and_the_remedy() {
     }
     let long = "#".repeat(2 << 20);
     assert!(Kinds::default().declare(&long).unwrap_err().to_string().contains("1048576 bytes"));
+}
+
+/// Nodes that take such a pod, of five: two plain ones, one that is dedicated, one that is not ready, one without network.
+#[test]
+fn a_daemon_set_runs_on_the_nodes_that_its_controller_would_choose() {
+    let kinds = Kinds::builtin().unwrap();
+    let mut context = Context::default();
+    for node in [
+        "{metadata: {name: n1, labels: {gpu: A30, cores: '8'}}, spec: {unschedulable: true, taints: [{key: node.kubernetes.io/unschedulable, effect: NoSchedule}]}}",
+        "{metadata: {name: n2, labels: {cores: '16'}}, spec: {taints: [{key: old, effect: PreferNoSchedule}]}}",
+        "{metadata: {name: n3, labels: {cores: many}}, spec: {taints: [{key: dedicated, value: ml, effect: NoSchedule}]}}",
+        "{metadata: {name: n4}, spec: {taints: [{key: node.kubernetes.io/not-ready, effect: NoExecute}, {key: node.kubernetes.io/not-ready, effect: NoSchedule}]}}",
+        "{metadata: {name: n5}, spec: {taints: [{key: node.kubernetes.io/network-unavailable, effect: NoSchedule}]}}",
+    ] {
+        let node: Value = serde_saphyr::from_str(node).unwrap();
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Node","metadata":{},"spec":{}}}"#,
+            node["metadata"], node["spec"]
+        );
+        context.see(&kinds, &text).unwrap();
+    }
+    let required = |terms: &str| {
+        format!(
+            "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {terms}}}}}}}"
+        )
+    };
+    let expression = |rest: &str| required(&format!("[{{matchExpressions: [{{{rest}}}]}}]"));
+    let cases = [
+        (String::new(), 3),
+        ("hostNetwork: true".into(), 4),
+        ("nodeName: n2".into(), 1),
+        ("nodeName: n3".into(), 0),
+        ("nodeSelector: {gpu: A30}".into(), 1),
+        ("nodeSelector: {gpu: A30, cores: '16'}".into(), 0),
+        ("tolerations: [{key: dedicated, value: ml}]".into(), 4),
+        ("tolerations: [{key: dedicated, operator: Equal, value: other}]".into(), 3),
+        ("tolerations: [{key: dedicated, operator: Exists, effect: NoExecute}]".into(), 3),
+        ("tolerations: [{key: dedicated, operator: Exists}]".into(), 4),
+        ("tolerations: [{operator: Exists}]".into(), 5),
+        (
+            "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}}"
+                .into(),
+            3,
+        ),
+        (expression("key: gpu, operator: In, values: [A30, V100]"), 1),
+        (expression("key: gpu, operator: NotIn, values: [A30]"), 2),
+        (expression("key: cores, operator: Exists"), 2),
+        (expression("key: cores, operator: DoesNotExist"), 1),
+        (expression("key: cores, operator: Gt, values: ['8']"), 1),
+        (expression("key: cores, operator: Lt, values: ['16']"), 1),
+        (expression("key: cores, operator: Near, values: ['16']"), 0),
+        (required("[{matchFields: [{key: metadata.name, operator: In, values: [n2]}]}]"), 1),
+        (required("[{matchFields: [{key: metadata.uid, operator: Exists}]}]"), 0),
+        (required("[{}, {matchExpressions: [{key: gpu, operator: Exists}]}]"), 1),
+        (
+            required(
+                "[{matchExpressions: [{key: gpu, operator: Exists}, {key: cores, operator: DoesNotExist}]}]",
+            ),
+            0,
+        ),
+        (required("[{}]"), 0),
+        (required("[]"), 0),
+    ];
+    for (spec, nodes) in cases {
+        let comma = if spec.is_empty() { "" } else { ", " };
+        let text = format!(
+            "{{apiVersion: apps/v1, kind: DaemonSet, spec: {{template: {{spec: {{containers: [{{name: a}}]{comma}{spec}}}}}}}}}"
+        );
+        let object: Value = serde_saphyr::from_str(&text).unwrap();
+        let demand = asks(&kinds, &context, &object).unwrap();
+        assert_eq!(demand.roles[0].count, nodes, "{spec}");
+    }
 }

@@ -379,7 +379,7 @@ impl World {
 
 /// What is no workload, and says how workloads are judged.
 fn is_surrounding(document: &Document) -> bool {
-    matches!(&*document.kind, "Namespace" | "LimitRange" | "RuntimeClass")
+    matches!(&*document.kind, "Namespace" | "LimitRange" | "Node" | "RuntimeClass")
 }
 
 /// `Deployment web/shop`.

@@ -49,6 +49,7 @@ pub(super) struct RoleText {
     #[serde(default)]
     pub(super) template: Many<String>,
     pub(super) reference: Option<String>,
+    pub(super) nodes: Option<String>,
     #[serde(default)]
     pub(super) count: Many<TermText>,
     #[serde(default)]

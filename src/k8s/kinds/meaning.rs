@@ -90,6 +90,7 @@ impl RoleText {
             name,
             templates,
             reference: self.reference.map(|text| path("reference", &text)).transpose()?,
+            nodes: self.nodes.map(|text| path("nodes", &text)).transpose()?,
             count: terms("count", self.count, false)?,
             times: terms("times", self.times, false)?,
             surge: terms("surge", self.surge, true)?,

@@ -18,6 +18,8 @@ pub(super) struct Rule {
     pub(super) templates: Vec<Path>,
     /// Where an object is named whose template is taken if none is there.
     pub(super) reference: Option<Path>,
+    /// One on every node that takes it, until the controller has counted them: it says here for which generation.
+    pub(super) nodes: Option<Path>,
     pub(super) count: Vec<Term>,
     pub(super) times: Vec<Term>,
     pub(super) surge: Vec<Term>,
@@ -74,6 +76,17 @@ pub struct Reference<'o> {
     pub name: &'o str,
 }
 
+/// What an object's roles depend on, besides the object.
+#[derive(Clone, Copy)]
+pub struct Around<'o, 'f> {
+    /// Looks a template up in another object of the same namespace.
+    pub find: &'f dyn Fn(&Reference<'_>) -> Option<Template<'o>>,
+    /// How many nodes take such a pod.
+    pub nodes: &'f dyn Fn(&PodSpec) -> usize,
+    /// The version that it replaces, of which pods were counted already.
+    pub before: Option<&'f Object>,
+}
+
 /// Labels and specification of a pod template.
 pub type Template<'o> = (Cow<'o, Labels>, Cow<'o, PodSpec>);
 
@@ -123,20 +136,19 @@ impl Rule {
             Named::At(path) => Some(path),
             _ => None,
         };
-        terms.chain(conditions).chain(name)
+        terms.chain(conditions).chain(name).chain(&self.nodes)
     }
 }
 
 impl Kind {
-    /// What `object` wants; nothing while it is suspended and when it is finished. `find` looks a template up in
-    /// another object of the same namespace.
+    /// What `object` wants; nothing while it is suspended and when it is finished.
     ///
     /// # Errors
     /// [`RolesError`], with the place.
     pub fn roles<'o>(
         &'o self,
         object: &'o Object,
-        find: &dyn Fn(&Reference<'_>) -> Option<Template<'o>>,
+        around: &Around<'o, '_>,
     ) -> Result<Vec<Wanted<'o>>, RolesError> {
         let root = &object.body;
         let whole = Scope::of(root);
@@ -144,7 +156,7 @@ impl Kind {
         let mut roles = Vec::with_capacity(self.roles.len());
         for rule in &self.roles {
             let Some(each) = &rule.each else {
-                roles.push(rule.wanted(&whole, idle, find)?);
+                roles.push(rule.wanted(object, &whole, idle, around)?);
                 continue;
             };
             for (name, entry) in root.at(&each.keys).entries() {
@@ -152,7 +164,7 @@ impl Kind {
                     return Err(RolesError::TooMany { path: each.to_string() });
                 }
                 let scope = Scope { root, name, entry };
-                roles.push(rule.wanted(&scope, idle, find)?);
+                roles.push(rule.wanted(object, &scope, idle, around)?);
             }
         }
         Ok(roles)
@@ -177,9 +189,10 @@ impl Kind {
 impl Rule {
     fn wanted<'o>(
         &'o self,
+        object: &Object,
         scope: &Scope<'o>,
         idle: bool,
-        find: &dyn Fn(&Reference<'_>) -> Option<Template<'o>>,
+        around: &Around<'o, '_>,
     ) -> Result<Wanted<'o>, RolesError> {
         let name = match &self.name {
             Named::Fixed(name) => Cow::Borrowed(&**name),
@@ -189,14 +202,20 @@ impl Rule {
                 _ => scope.name.clone(),
             },
         };
-        let (count, peak) = match idle || scope.any(&self.unless) {
-            true => (0, 0),
-            false => self.numbers(scope)?,
-        };
         let adds: Vec<_> = self.adds.iter().filter(|a| a.applies(scope)).collect();
         let template = match self.template(scope) {
             Some(template) => Some(template),
-            None => self.referred(scope, find)?,
+            None => self.referred(scope, around.find)?,
+        };
+        let (count, peak) = match idle || scope.any(&self.unless) {
+            true => (0, 0),
+            false => {
+                let spec = template.as_ref().map(|(_, spec)| &**spec);
+                self.numbers(
+                    scope,
+                    spec.map_or(0, |spec| self.on_nodes(object, scope, spec, around)),
+                )?
+            }
         };
         let (labels, mut spec) = match template {
             Some(template) => template,
@@ -220,9 +239,33 @@ impl Rule {
         Ok(Wanted { name, count, peak, labels: (!whole).then_some(labels), spec, status })
     }
 
-    /// How many pods are wanted, and how many may be at once.
-    fn numbers(&self, scope: &Scope<'_>) -> Result<(u64, u64), NoCount> {
-        let count = scope.first(&self.count, None)?.unwrap_or(0);
+    /// How many nodes take a pod, where the controller has not counted them for what the object says.
+    fn on_nodes(
+        &self,
+        object: &Object,
+        scope: &Scope<'_>,
+        spec: &PodSpec,
+        around: &Around<'_, '_>,
+    ) -> i64 {
+        let Some(counted) = &self.nodes else { return 0 };
+        let (object, scope) = match around.before {
+            // Pods that stay where they are were counted when they came there.
+            Some(before) => {
+                let old = Scope::of(&before.body);
+                let alike = self.template(&old).is_some_and(|(_, old)| spec.is_placed_as(&old));
+                if alike { (before, old) } else { (object, scope.clone()) }
+            }
+            None => (object, scope.clone()),
+        };
+        match scope.at(counted) {
+            Node::Number(of) if *of > 0 && *of >= object.metadata.generation => 0,
+            _ => i64::try_from((around.nodes)(spec)).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// How many pods are wanted, at least so many, and how many may be at once.
+    fn numbers(&self, scope: &Scope<'_>, least: i64) -> Result<(u64, u64), NoCount> {
+        let count = scope.first(&self.count, None)?.unwrap_or(0).max(least);
         let surge = scope.first(&self.surge, Some(count))?.unwrap_or(0);
         let most = scope.first(&self.peak, Some(count))?.unwrap_or(count);
         let peak = count.saturating_add(surge).max(most);

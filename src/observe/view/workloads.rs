@@ -184,7 +184,7 @@ impl View {
         if meta.deletion_timestamp.is_some() && work.told.is_none() {
             return;
         }
-        let asked = match demand(&known.kind, object, context, true) {
+        let asked = match demand(&known.kind, object, None, context, true) {
             Ok(asked) => asked,
             Err(why) => {
                 let (kind, namespace, name) = (&object.kind, &meta.namespace, &meta.name);
