@@ -171,10 +171,10 @@ impl Config {
     /// # Errors
     /// [`Error`].
     pub fn check(settings: Settings) -> Result<Self, Error> {
-        let clusters = clusters(&settings)?;
+        let mut clusters = clusters(&settings)?;
         let namespace = settings.namespace.clone().unwrap_or_else(namespace);
         let certificate = certificate(&settings, &clusters, &namespace)?;
-        let quota_cluster = quota_cluster(settings.quota_cluster, &clusters)?;
+        let quota_cluster = quota_cluster(settings.quota_cluster, &mut clusters)?;
         let log = settings.log.ok_or(Error::Missing {
             setting: "--log",
             remedy: "name a folder, or nats://host:port of a NATS server",
@@ -207,6 +207,19 @@ impl Config {
                 level: settings.log_level.unwrap_or_default(),
             },
         })
+    }
+
+    /// Whether no cluster that is served here has the quota objects that count.
+    #[must_use]
+    pub fn quotas_are_elsewhere(&self) -> bool {
+        self.clusters.iter().all(|cluster| cluster.reviews.quotas_elsewhere.is_some())
+    }
+
+    /// What other replicas at the log know this one by. Pods of two clusters may have the same name.
+    #[must_use]
+    pub fn name_at_log(&self) -> String {
+        let clusters = self.clusters.iter().map(|cluster| cluster.reviews.cluster.as_str());
+        format!("{}/{}", clusters.collect::<Vec<_>>().join("+"), self.replica)
     }
 
     /// What all settings together say, as a file would say it; what is secret is masked.
@@ -312,17 +325,18 @@ fn certificate(
     Ok(Certificate::Own { cluster, secret, names })
 }
 
-fn quota_cluster(named: Option<String>, clusters: &[Cluster]) -> Result<String, Error> {
-    let names = || clusters.iter().map(|cluster| cluster.reviews.cluster.as_str());
-    match named {
-        None => Ok(names().next().unwrap_or_default().to_owned()),
-        Some(name) if names().any(|known| known == name) => Ok(name),
-        Some(name) => {
-            let known = names().collect::<Vec<_>>().join(", ");
-            let why = format!("is none of the clusters; name one of {known}");
-            Err(Error::Wrong { setting: "--quota-cluster", value: name, why })
-        }
+/// Of clusters with a bizrq each, the objects of one count: so it need not be one that is served here.
+fn quota_cluster(named: Option<String>, clusters: &mut [Cluster]) -> Result<String, Error> {
+    let first = || clusters.first().map(|cluster| cluster.reviews.cluster.clone());
+    let name = named.or_else(first).unwrap_or_default();
+    settings::cluster_name(&name).map_err(|why| {
+        let (setting, value) = ("--quota-cluster", name.clone());
+        Error::Wrong { setting, value, why }
+    })?;
+    for cluster in clusters.iter_mut().filter(|cluster| cluster.reviews.cluster != name) {
+        cluster.reviews.quotas_elsewhere = Some(name.clone());
     }
+    Ok(name)
 }
 
 /// The kinds that ship with bizrq, and those of these tables.

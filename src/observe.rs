@@ -9,6 +9,8 @@
 //! A recorded watch and a live one differ in where versions come from, not in what they mean.
 
 #[cfg(feature = "service")]
+mod error;
+#[cfg(feature = "service")]
 mod feed;
 #[cfg(feature = "service")]
 mod inventory;
@@ -37,6 +39,7 @@ mod watching;
 
 #[cfg(feature = "service")]
 pub use {
-    observer::{Cluster, Error, Observer, Progress},
+    error::Error,
+    observer::{Cluster, Observer, Progress},
     server::Failure,
 };

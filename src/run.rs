@@ -108,6 +108,12 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), E
     // A second provider is nowhere linked, so there is none that could be installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut tasks = Tasks::new(config.limits.notice + config.limits.farewell + PATIENCE);
+    if config.quotas_are_elsewhere() {
+        info!(
+            cluster = config.quota_cluster,
+            "quota objects of a cluster that is served elsewhere count"
+        );
+    }
     let clients = cluster::connect(&config).await?;
     let registry = Registry::new();
     let health = Health::new(tasks.staged());
@@ -227,7 +233,7 @@ fn decide(
     log: &Arc<AnyLog>,
     projection: &Projection,
 ) -> Decider {
-    let options = decider::Options { replica: config.replica.clone(), ..Default::default() };
+    let options = decider::Options { replica: config.name_at_log(), ..Default::default() };
     let end = tasks.staged().until(Stage::Decide);
     let (log, projection) = (Arc::clone(log), projection.clone());
     #[cfg(feature = "jetstream")]

@@ -40,7 +40,7 @@ pub struct Settings {
     )]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterSetting>,
-    /// The cluster whose quota objects count; the first if not given
+    /// The cluster whose quota objects count, served here or by another bizrq at the same log; the first if not given
     #[arg(long, value_name = "NAME", env = "BIZRQ_QUOTA_CLUSTER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota_cluster: Option<String>,
@@ -210,12 +210,18 @@ impl FromStr for ClusterSetting {
             Some((name, "in-cluster")) => (name, Some(ApiServer::InCluster)),
             Some((name, context)) => (name, Some(ApiServer::Context(context.to_owned()))),
         };
-        if !is_model(name) {
-            return Err(format!(
-                "`{name}` is no name of a cluster; use at most 63 letters, digits, `.`, `_` or `-`, beginning with a letter or digit"
-            ));
-        }
+        cluster_name(name)?;
         Ok(Self { name: name.to_owned(), api })
+    }
+}
+
+/// Whether a cluster may be called so.
+pub(super) fn cluster_name(name: &str) -> Result<(), String> {
+    match is_model(name) {
+        true => Ok(()),
+        false => Err(format!(
+            "`{name}` is no name of a cluster; use at most 63 letters, digits, `.`, `_` or `-`, beginning with a letter or digit"
+        )),
     }
 }
 

@@ -60,14 +60,27 @@ fn what_cannot_be_meant_is_told_with_its_setting_and_a_remedy() {
             "--cluster: `b=in-cluster`: a pod runs in one cluster only",
         ),
         (
-            "--cluster a,b --quota-cluster c --log l --tls-dir t",
-            "--quota-cluster: `c`: is none of the clusters; name one of a, b",
+            "--cluster a,b --quota-cluster=-c --log l --tls-dir t",
+            "--quota-cluster: `-c`: `-c` is no name of a cluster",
         ),
         ("--cluster a --log l --tls-dir t --kinds /nowhere", "/nowhere: No such file"),
     ];
     for (line, expected) in cases {
         let error = Config::check(typed(line)).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{line}\n{error}");
+    }
+}
+
+#[test]
+fn quota_objects_of_one_cluster_count_also_if_it_is_served_elsewhere() {
+    let cases = [("", [None, Some("a")]), ("b", [Some("b"), None]), ("c", [Some("c"), Some("c")])];
+    for (name, elsewhere) in cases {
+        let flag = if name.is_empty() { String::new() } else { format!("--quota-cluster {name}") };
+        let line = format!("--cluster a,b {flag} --log l --tls-dir t");
+        let config = Config::check(typed(&line)).unwrap();
+        let found =
+            config.clusters.iter().map(|cluster| cluster.reviews.quotas_elsewhere.as_deref());
+        assert!(found.eq(elsewhere), "{line}");
     }
 }
 

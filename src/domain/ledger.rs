@@ -398,7 +398,11 @@ impl Ledger {
             Data::ClusterRetired(data) => {
                 let cluster = named(event, "clusters/", "clusters/NAME")?;
                 let cluster = self.names.cluster_of(cluster);
-                news(self.meter.sources.retired(cluster, data.at))
+                let is_news = self.meter.sources.retired(cluster, data.at);
+                if let Some(book) = self.book.as_mut().filter(|_| is_news) {
+                    book.retire(Stamp { position, time: data.at, cluster });
+                }
+                news(is_news)
             }
             Data::UsageAdjusted(data) => {
                 let account = named(event, "accounts/", "accounts/GROUP")?;

@@ -10,6 +10,7 @@
 //! of its own. It never appends while it does not lead.
 
 use super::{
+    error::Error,
     feed::{Ended, Feed, feed},
     inventory::Named,
     keeper::keep,
@@ -95,39 +96,6 @@ pub struct Progress {
     pub facts_synced: bool,
     /// Kinds that do not work, and why.
     pub failing: BTreeMap<String, Failure>,
-}
-
-/// Why an observer ended by itself.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The name stands for another cluster.
-    #[error(
-        "cluster {cluster}: the log knows it by uid {bound}, but the API server's kube-system has uid {found}; if this is \
-         meant, say `bizrq cluster rebind {cluster}`"
-    )]
-    Rebound {
-        /// Its name.
-        cluster: String,
-        /// In the log.
-        bound: String,
-        /// At the API server.
-        found: String,
-    },
-    /// The API server is older than the log.
-    #[error(
-        "cluster {cluster}: the API server lists {kind} at version {version}, but the log knows version {known}; it was \
-         restored from an older copy, or is another cluster: if this is meant, say `bizrq cluster rebind {cluster}`"
-    )]
-    Older {
-        /// Its name.
-        cluster: String,
-        /// `pods`, …
-        kind: String,
-        /// At the API server.
-        version: u64,
-        /// In the log.
-        known: u64,
-    },
 }
 
 impl Default for Cluster {
@@ -322,7 +290,11 @@ impl<L: EventLog + 'static> Observer<L> {
             pending::<()>().await;
         }
         let cluster = self.cluster.name.clone();
-        match self.projection.ledger().cluster(&cluster).bound {
+        let known = self.projection.ledger().cluster(&cluster);
+        if let Some(at) = known.retired {
+            return Err(Error::Retired { cluster, at });
+        }
+        match known.bound {
             Some(bound) if *bound != *found => {
                 Err(Error::Rebound { cluster, bound: bound.into(), found })
             }

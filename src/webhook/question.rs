@@ -23,6 +23,8 @@ pub struct Surroundings<'c> {
 pub struct Options {
     /// The cluster that asks, by name.
     pub cluster: String,
+    /// The cluster whose quota objects count, if that is another one.
+    pub quotas_elsewhere: Option<String>,
     /// What becomes of what names no group.
     pub missing: Missing,
     /// What becomes of growth while the log cannot be reached.
@@ -67,6 +69,7 @@ impl Options {
     pub fn new(cluster: &str) -> Self {
         Self {
             cluster: cluster.to_owned(),
+            quotas_elsewhere: None,
             missing: Missing::default(),
             unavailable: Unavailable::default(),
             offline: false,
@@ -148,6 +151,15 @@ impl Next {
     /// Refused for now: what the review is about has not been seen yet.
     pub(super) fn unknown(request: &Request, why: String) -> Self {
         Self::refused(request, &Refusal::new(Reason::LogUnavailable, why))
+    }
+
+    /// Allowed: quota objects of another cluster count.
+    pub(super) fn counts_elsewhere(request: &Request, cluster: &str) -> Self {
+        let mut response = Response::allowed(&request.uid, "CountsElsewhere");
+        response.warn(&[format!(
+            "quota objects of cluster {cluster} count; this one changes nothing: change the one there"
+        )]);
+        Self::Said(response)
     }
 
     /// Allowed: objects of this kind ask for nothing that anybody declared.

@@ -19,6 +19,9 @@ const ALLOW_ORPHANS: &str = "bizrq.io/allow-orphans";
 
 /// What is to be done with the review of a quota object.
 pub(super) fn next(request: &Request, around: &Surroundings<'_>) -> Next {
+    if let Some(cluster) = &around.options.quotas_elsewhere {
+        return Next::counts_elsewhere(request, cluster);
+    }
     let (operation, object) = match (request.operation, &request.object, &request.old) {
         (_, _, _) if !request.sub_resource.is_empty() => return Next::nothing_grows(request),
         (Verb::Create, object, _) => (Operation::Create, object),

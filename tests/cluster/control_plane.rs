@@ -29,6 +29,9 @@ use tokio::runtime::Runtime;
 /// How long anything may take: it runs beside compilers.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Autoscalers may begin at zero.
+const SCALE_TO_ZERO: &str = "--feature-gates=HPAScaleToZero=true";
+
 /// Users and their groups. Each has its name as its token.
 const USERS: &[(&str, &str)] = &[
     ("admin", "system:masters"),
@@ -40,8 +43,19 @@ const USERS: &[(&str, &str)] = &[
 /// See the head of this file.
 pub(crate) struct ControlPlane {
     pub(crate) nodes: Nodes,
-    _processes: [Process; 3],
+    // Who depends on others ends first, so that nobody complains.
+    controllers: Option<Process>,
+    api_server: Option<Process>,
+    etcd: Option<Process>,
+    ports: Ports,
     place: Place,
+}
+
+/// Where they listen, also after they were started again.
+#[derive(Clone, Copy)]
+struct Ports {
+    etcd: u16,
+    api_server: u16,
 }
 
 /// The programs, and a folder for what they write.
@@ -83,19 +97,53 @@ fn programs(test: &str) -> Option<PathBuf> {
 impl ControlPlane {
     fn start(programs: PathBuf) -> Self {
         let place = Place { programs, dir: scratch() };
-        let (etcd_port, port) = (free_port(), free_port());
-        place.write_credentials(port);
-        let etcd = place.etcd(etcd_port);
-        let mut api_server = place.api_server(port, etcd_port);
-        place.wait_until_ready(&mut api_server);
-        let controllers = place.controllers();
+        let ports = Ports { etcd: free_port(), api_server: free_port() };
+        place.write_credentials(ports.api_server);
+        let etcd = Some(place.etcd(ports.etcd));
+        let api_server = Some(place.api_server(ports));
+        let controllers = Some(place.controllers());
         let kubeconfig = place.path("kubeconfig");
         let nodes = runtime().block_on(Nodes::start(&kubeconfig));
-        // Who depends on others ends first, so that nobody complains.
-        let plane = Self { nodes, _processes: [controllers, api_server, etcd], place };
+        let plane = Self { nodes, controllers, api_server, etcd, ports, place };
         let role = "create clusterrolebinding people --clusterrole=edit --group=people";
         plane.admin().run(role).succeeds();
         plane
+    }
+
+    /// The API server dies, is away for a moment, and comes back.
+    pub(crate) fn restart_api_server(&mut self, meanwhile: impl FnOnce()) {
+        self.api_server = None;
+        meanwhile();
+        self.api_server = Some(self.place.api_server(self.ports));
+    }
+
+    /// Keeps what the API server knows now, for [`Self::restore`].
+    pub(crate) fn back_up(&mut self) {
+        self.stop();
+        copy(&self.file("etcd"), &self.file("etcd.kept"));
+        self.go_on();
+    }
+
+    /// The API server knows what it knew when [`Self::back_up`] was called, and nothing since.
+    pub(crate) fn restore(&mut self) {
+        self.stop();
+        fs::remove_dir_all(self.file("etcd")).unwrap();
+        copy(&self.file("etcd.kept"), &self.file("etcd"));
+        self.go_on();
+    }
+
+    fn stop(&mut self) {
+        self.controllers = None;
+        self.api_server = None;
+        self.etcd = None;
+    }
+
+    /// Those who watched an API server that knew more must begin anew, too.
+    fn go_on(&mut self) {
+        self.etcd = Some(self.place.etcd(self.ports.etcd));
+        self.api_server = Some(self.place.api_server(self.ports));
+        self.controllers = Some(self.place.controllers());
+        self.nodes.begin_anew();
     }
 
     /// `kubectl` as the user who may do everything.
@@ -220,13 +268,14 @@ impl Place {
         )
     }
 
-    fn api_server(&self, port: u16, etcd: u16) -> Process {
+    /// Starts it, and waits until it answers.
+    fn api_server(&self, ports: Ports) -> Process {
         let file = |flag: &str, name: &str| format!("--{flag}={}", self.path(name).display());
-        self.spawn(
+        let mut process = self.spawn(
             "kube-apiserver",
             &[
-                &format!("--etcd-servers={}", url(etcd)),
-                &format!("--secure-port={port}"),
+                &format!("--etcd-servers={}", url(ports.etcd)),
+                &format!("--secure-port={}", ports.api_server),
                 "--bind-address=127.0.0.1",
                 "--endpoint-reconciler-type=none",
                 "--service-cluster-ip-range=10.96.0.0/16",
@@ -237,8 +286,11 @@ impl Place {
                 &file("tls-private-key-file", "server.key"),
                 &file("token-auth-file", "tokens.csv"),
                 "--authorization-mode=RBAC",
+                SCALE_TO_ZERO,
             ],
-        )
+        );
+        self.wait_until_ready(&mut process);
+        process
     }
 
     fn controllers(&self) -> Process {
@@ -250,6 +302,9 @@ impl Place {
             file("cert-dir", "controllers"),
             "--use-service-account-credentials=true".to_owned(),
             "--controllers=*,-nodelifecycle".to_owned(),
+            "--horizontal-pod-autoscaler-sync-period=1s".to_owned(),
+            "--horizontal-pod-autoscaler-downscale-stabilization=1s".to_owned(),
+            SCALE_TO_ZERO.to_owned(),
             "--leader-elect=false".to_owned(),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={}", free_port()),
@@ -300,4 +355,10 @@ impl Place {
 
 fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
+}
+
+/// A folder and everything in it.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-r").arg(from).arg(to).status();
+    assert!(copied.unwrap().success(), "cp -r {} {}", from.display(), to.display());
 }

@@ -7,18 +7,23 @@
 //! ```
 //!
 //! The tests share a control plane, each with namespaces, groups and a webhook of its own; those of `bizrq serve` as it
-//! is installed ([installed]) share another.
+//! is installed ([installation]) share another, of which some kill a part ([outages]).
 // Helpers of tests fail like tests do; clippy's own exception covers `#[test]` functions only.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod control_plane;
 mod definition;
+mod installation;
 mod installed;
 mod kubectl;
+mod neighbours;
 mod nodes;
+mod oracle;
+mod outages;
 mod pods;
 mod reviews;
+mod second;
 #[allow(dead_code, reason = "of the integration tests' servers, processes and ports are used here")]
 #[path = "../it/nats/server.rs"]
 mod server;

@@ -18,12 +18,12 @@ use kube::{
 };
 use serde_json::{Value, json};
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, task::AbortHandle};
 
 /// A label: whoever bears it stays as it is.
 pub(crate) const HELD: &str = "stand-in/held";
@@ -37,6 +37,21 @@ const AT_ONCE: usize = 16;
 /// See the head of this file.
 pub(crate) struct Nodes {
     pub(crate) client: Client,
+    written: Journal,
+    runs: AbortHandle,
+}
+
+/// What was written of each pod, by its uid, also of those that are gone.
+type Journal = Arc<Mutex<BTreeMap<String, Written>>>;
+
+/// When a pod held what it asked for, by its statuses, in whole seconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) namespace: String,
+    /// Since when it had a node.
+    pub(crate) bound: String,
+    /// When its containers ended.
+    pub(crate) ended: Option<String>,
 }
 
 /// How far a pod was brought.
@@ -55,6 +70,7 @@ struct StandIn {
     /// What was begun for each uid, so that no event of a pod begins it again.
     begun: Arc<Mutex<HashMap<String, Stage>>>,
     places: Arc<Semaphore>,
+    written: Journal,
 }
 
 impl Nodes {
@@ -64,10 +80,23 @@ impl Nodes {
         for name in NODES {
             create(&client, name).await;
         }
-        let (begun, places) = (Arc::default(), Arc::new(Semaphore::new(AT_ONCE)));
-        let stand_in = StandIn { client: client.clone(), begun, places };
-        tokio::spawn(stand_in.run());
-        Self { client }
+        let written = Journal::default();
+        let runs = StandIn::begin(&client, &written);
+        Self { client, written, runs }
+    }
+
+    /// Goes by what an API server shows that was restored from an older copy.
+    pub(crate) fn begin_anew(&mut self) {
+        self.runs.abort();
+        let _inside = super::control_plane::runtime().enter();
+        self.runs = StandIn::begin(&self.client, &self.written);
+    }
+
+    /// What was written of a namespace's pods.
+    pub(crate) fn written(&self, namespace: &str) -> BTreeMap<String, Written> {
+        let mut written = self.written.lock().unwrap().clone();
+        written.retain(|_, of| of.namespace == namespace);
+        written
     }
 
     /// Pods of a namespace, as the API server knows them now.
@@ -100,6 +129,12 @@ fn kubelet() -> PatchParams {
 }
 
 impl StandIn {
+    fn begin(client: &Client, written: &Journal) -> AbortHandle {
+        let (client, written) = (client.clone(), Arc::clone(written));
+        let (begun, places) = (Arc::default(), Arc::new(Semaphore::new(AT_ONCE)));
+        tokio::spawn(Self { client, begun, places, written }.run()).abort_handle()
+    }
+
     async fn run(self) {
         let api: Api<Pod> = Api::all(self.client.clone());
         let pods = watcher(api, watcher::Config::default()).default_backoff().applied_objects();
@@ -126,23 +161,29 @@ impl StandIn {
         (known < Some(stage)).then_some(stage)
     }
 
-    /// Brings a pod so far. What fails (a pod that went away, an API server that is being restarted) is tried again
-    /// when the pod is seen again.
+    /// Brings a pod so far. An API server that is being restarted is waited for; what it refuses (of a pod that went
+    /// away) is tried again when the pod is seen again.
     async fn bring(&self, pod: &Pod, stage: Stage) {
         if stage == Stage::Ended {
             let seconds = pod.annotations().get(SECONDS).map_or(0, |text| text.parse().unwrap());
             tokio::time::sleep(Duration::from_secs(seconds)).await;
         }
         let _place = self.places.acquire().await.unwrap();
-        let done = match stage {
-            Stage::Bound => self.bind(pod).await,
-            Stage::Running => self.status(pod, &running(pod)).await,
-            Stage::Ended => self.status(pod, &ended(pod, Some("Succeeded"))).await,
-            Stage::Removed => self.remove(pod).await,
-        };
-        if done.is_err() {
-            self.begun.lock().unwrap().remove(&pod.uid().unwrap());
+        loop {
+            let done = match stage {
+                Stage::Bound => self.bind(pod).await,
+                Stage::Running => self.run_it(pod).await,
+                Stage::Ended => self.end(pod, Some("Succeeded")).await,
+                Stage::Removed => self.remove(pod).await,
+            };
+            match done {
+                Ok(()) => return,
+                Err(kube::Error::Api(_)) => break,
+                // Nobody answers.
+                Err(_) => tokio::time::sleep(Duration::from_millis(300)).await,
+            }
         }
+        self.begun.lock().unwrap().remove(&pod.uid().unwrap());
     }
 
     fn api(&self, pod: &Pod) -> Api<Pod> {
@@ -160,6 +201,25 @@ impl StandIn {
         api.create_subresource("binding", &name, &params, &binding).await.map(|_: Value| ())
     }
 
+    async fn run_it(&self, pod: &Pod) -> kube::Result<()> {
+        self.status(pod, &running(pod)).await?;
+        if let Some(bound) = scheduled(pod) {
+            let written = Written { namespace: pod.namespace().unwrap(), bound, ended: None };
+            self.written.lock().unwrap().insert(pod.uid().unwrap(), written);
+        }
+        Ok(())
+    }
+
+    async fn end(&self, pod: &Pod, phase: Option<&str>) -> kube::Result<()> {
+        let status = ended(pod, phase);
+        self.status(pod, &status).await?;
+        let finished = &status["containerStatuses"][0]["state"]["terminated"]["finishedAt"];
+        if let Some(written) = self.written.lock().unwrap().get_mut(&pod.uid().unwrap()) {
+            written.ended = finished.as_str().map(str::to_owned);
+        }
+        Ok(())
+    }
+
     async fn status(&self, pod: &Pod, status: &Value) -> kube::Result<()> {
         let patch = json!({"metadata": {"uid": pod.uid()}, "status": status});
         let api = self.api(pod);
@@ -169,7 +229,7 @@ impl StandIn {
     /// As a kubelet of 1.20 ends a pod: the last states of its containers, no terminal phase, then the object goes.
     async fn remove(&self, pod: &Pod) -> kube::Result<()> {
         if pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running")) {
-            self.status(pod, &ended(pod, None)).await?;
+            self.end(pod, None).await?;
         }
         let preconditions = Preconditions { uid: pod.uid(), resource_version: None };
         let now = DeleteParams {
@@ -195,6 +255,14 @@ fn stage(pod: &Pod) -> Option<Stage> {
         Some("Running") if spec.restart_policy.as_deref() != Some("Always") => Some(Stage::Ended),
         _ => None,
     }
+}
+
+/// Since when a pod has a node, in the API server's own words.
+fn scheduled(pod: &Pod) -> Option<String> {
+    let pod = serde_json::to_value(pod).unwrap();
+    let mut conditions = pod["status"]["conditions"].as_array()?.iter();
+    let scheduled = conditions.find(|condition| condition["type"] == "PodScheduled")?;
+    scheduled["lastTransitionTime"].as_str().map(str::to_owned)
 }
 
 fn condition(kind: &str, status: &str) -> Value {

@@ -187,7 +187,7 @@ fn what_keeps_it_from_serving_is_said_with_a_remedy() {
         (&["--tls-dir", "/nowhere"], 3, "--tls-dir: /nowhere/tls.crt: No such file"),
         (&["--listen", &taken], 3, "give another address"),
         (&["--metrics", &taken], 3, "give another address"),
-        (&["--quota-cluster", "west"], 2, "name one of east"),
+        (&["--quota-cluster=-"], 2, "is no name of a cluster"),
     ];
     for (arguments, expected, words) in cases {
         let (code, said) = site.fail(arguments);

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         recorded_at: now,
         data: Data::ClusterBound(ClusterBound { uid: "".into() }),
     };
-    let event = NewEvent::new(&event).map_err(|error| Error::log(&args.log, error))?;
+    let event = NewEvent::note(&event).map_err(|error| Error::log(&args.log, error))?;
     let log = OpenedLog::open(&args.log)?;
     let position = log.append(vec![event])?.last;
     log.close()?;

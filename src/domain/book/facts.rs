@@ -65,6 +65,25 @@ impl Book {
         }
     }
 
+    /// A cluster is no more: neither are its workloads, what was promised to them, and what was kept for what might
+    /// still come. Its pods' own records end those.
+    pub fn retire(&mut self, stamp: Stamp) {
+        let rows = self.works.rows.iter();
+        let mut here: Vec<(ObjectId, u32)> = rows
+            .filter(|(_, work)| work.object.cluster == stamp.cluster)
+            .map(|(slot, work)| (work.object, slot))
+            .collect();
+        here.sort_unstable();
+        for (object, slot) in here {
+            self.ended.insert(object, stamp.time);
+            self.change(slot, None, |work| {
+                work.gone = true;
+                (work.observed, work.open) = (None, None);
+            });
+            self.drop_blank(slot);
+        }
+    }
+
     /// Where a workload is, if that is known.
     #[must_use]
     pub fn workload_group(&self, workload: ObjectId) -> Option<GroupId> {
