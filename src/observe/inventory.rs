@@ -15,6 +15,8 @@ pub(super) struct Inventory {
     listing: Option<Set<Uid>>,
     /// Everything up to this version was told; 0 before the first list.
     reached: u64,
+    /// The newest version that was told, to whomever.
+    newest: u64,
 }
 
 /// An object's names.
@@ -75,11 +77,17 @@ impl Inventory {
     /// Everything up to `version` was told.
     pub(super) fn reached(&mut self, version: u64) {
         self.reached = self.reached.max(version);
+        self.newest = self.newest.max(version);
     }
 
     /// Up to which version everything was told; `None` before the first list, or while one is under way.
     pub(super) fn version(&self) -> Option<u64> {
         Some(self.reached).filter(|version| *version > 0 && self.listing.is_none())
+    }
+
+    /// The newest version that was ever told; an API server that lists an older one has forgotten something.
+    pub(super) const fn newest(&self) -> u64 {
+        self.newest
     }
 
     /// How many are there.

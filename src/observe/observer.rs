@@ -201,8 +201,8 @@ impl<L: EventLog + 'static> Observer<L> {
                 told = watching.next() => {
                     let Some((number, update, gone)) = told else { return Ok(()) };
                     let kind = watching.kind(number).filter(|_| leads && is_bound);
-                    if let (Update::Listed(version), Some(kind)) = (&update, kind) {
-                        self.is_newer(&kind.topic, *version)?;
+                    if let (Update::Begins(version), Some(kind)) = (&update, kind) {
+                        self.is_newer(&kind.topic, *version, kind.inventory.newest())?;
                     }
                     self.take(watching, lead.as_deref_mut(), number, update, &gone);
                 }
@@ -321,12 +321,12 @@ impl<L: EventLog + 'static> Observer<L> {
         self.push(&lead.feed, &bound).await;
     }
 
-    /// An API server that was restored from an older copy knows nothing of what the log holds since.
-    fn is_newer(&self, topic: &Topic, version: u64) -> Result<(), Error> {
+    /// An API server that was restored from an older copy knows nothing of what the log holds since, or was `seen`.
+    fn is_newer(&self, topic: &Topic, version: u64, seen: u64) -> Result<(), Error> {
         let kind = topic.name();
-        let known =
+        let told =
             self.projection.ledger().cluster(&self.cluster.name).versions.get(&*kind).copied();
-        match known.filter(|known| *known > version) {
+        match told.max(Some(seen)).filter(|known| *known > version) {
             Some(known) => {
                 Err(Error::Older { cluster: self.cluster.name.clone(), kind, version, known })
             }
@@ -371,7 +371,7 @@ impl<L: EventLog + 'static> Observer<L> {
         }
         if !lead.told {
             for (topic, version) in watching.versions() {
-                self.is_newer(topic, version)?;
+                self.is_newer(topic, version, 0)?;
             }
         }
         let news = watching.complete().without(lead.complete);

@@ -125,7 +125,7 @@ impl View {
             self.lose(topic, named, true);
         }
         match update {
-            Update::Begins if matches!(topic, Topic::Pods) => self.generation += 1,
+            Update::Begins(_) if matches!(topic, Topic::Pods) => self.generation += 1,
             Update::Listed(_) if matches!(topic, Topic::Pods) => self.find_absent(),
             Update::Objects(objects) => objects.iter().for_each(|sent| self.see(topic, sent)),
             _ => {}

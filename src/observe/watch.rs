@@ -45,8 +45,8 @@ pub(super) struct Resource {
 /// What is told of a kind.
 #[derive(Debug)]
 pub(super) enum Update<T> {
-    /// A list begins: what it does not show until [`Update::Listed`] is not there.
-    Begins,
+    /// A list of this version begins: what it does not show until [`Update::Listed`] is not there.
+    Begins(u64),
     /// Objects, in the order of their versions.
     Objects(Vec<Sent<T>>),
     /// The list is whole; it shows everything as it was at this version.
@@ -178,7 +178,7 @@ where
                 Err(failure) => return Ok(Err(failure)),
             };
             if !begun {
-                self.send(Update::Begins).await?;
+                self.send(Update::Begins(version)).await?;
                 begun = true;
             }
             self.send(Update::Objects(objects)).await?;
@@ -277,7 +277,9 @@ where
         let lines = self.server.lines(&uri, SILENCE).await?;
         let page = self.server.page(&self.page_uri(path, 1, "")).await?;
         let list: List<'_> = serde_json::from_slice(&page.text).map_err(odd)?;
-        Ok((lines, self::version(&list.metadata.resource_version)?))
+        let newest = self::version(&list.metadata.resource_version)?;
+        // A server that was restored from an older copy would say nothing until it gets to that version.
+        if newest < version { Err(Failure::Gone) } else { Ok((lines, newest)) }
     }
 
     /// The objects in these lines, the version that they reach, and what ends the watch.

@@ -85,7 +85,7 @@ impl Watching {
         let inventory = &mut kind.inventory;
         let mut gone = Vec::new();
         match &update {
-            Update::Begins => inventory.begins(),
+            Update::Begins(_) => inventory.begins(),
             Update::Objects(objects) => {
                 for sent in objects {
                     match &sent.object {
