@@ -132,9 +132,10 @@ impl View {
         }
     }
 
-    /// A moment has passed.
+    /// A moment has passed: what has waited long enough is to be looked at, also where nothing else happens.
     pub(super) fn tick(&mut self) {
         self.ticks += 1;
+        self.wake();
         if self.ticks.is_multiple_of(WAITS) {
             self.forget_owners();
         }

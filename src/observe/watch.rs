@@ -2,9 +2,12 @@
 //!
 //! ```text
 //!  list (pages of one snapshot) ─▶ watch from its version ─▶ cut, or ended: watch from the last version
-//!        ▲                              │ 410, or a list is asked for
-//!        └──────────────────────────────┘           failures: again, later and later
+//!        ▲                              │ 410                   a list is asked for: list, and watch on
+//!        └──────────────────────────────┘                       failures: again, later and later
 //! ```
+//!
+//! A list that is asked for ends no watch: between what the watch has told and the list a pod may have come and gone,
+//! and only the watch tells of it, then or later.
 //!
 //! A list is a consistent read: it names no version, so that the API server answers with the newest. What arrives
 //! over a watch has the instant of its arrival only if it was written while the watch stood. A kind that fails
@@ -80,6 +83,19 @@ pub(super) struct Watcher<T, R> {
     pub(super) out: mpsc::Sender<(usize, Update<T>)>,
     /// A list is wanted.
     pub(super) relist: Arc<Notify>,
+    /// What happened before a list matters after it, too.
+    pub(super) past: bool,
+}
+
+/// How far a watch is.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// Everything up to here came by the watch; it begins again behind it.
+    watched: u64,
+    /// The version of the last list.
+    listed: u64,
+    /// What is not newer was written before the watch stood or was read, and arrives late.
+    late: u64,
 }
 
 /// Nobody takes what is sent.
@@ -88,7 +104,6 @@ struct Closed;
 /// Why a watch is over.
 enum Over {
     Ended,
-    Relist,
     Failed(Failure),
     Closed,
 }
@@ -213,53 +228,58 @@ where
     }
 
     /// Watches from `version` on until a list is needed.
-    async fn follow(&self, path: &str, mut version: u64) -> Result<(), Closed> {
+    async fn follow(&self, path: &str, version: u64) -> Result<(), Closed> {
         let mut failures = 0;
+        let mut reach = Reach { watched: version, listed: version, late: version };
         loop {
             let begun = Instant::now();
-            let before = version;
-            match self.watch(path, &mut version).await {
+            let before = reach.watched;
+            match self.watch(path, &mut reach).await {
                 Over::Closed => return Err(Closed),
-                Over::Relist | Over::Failed(Failure::Gone | Failure::NotServed) => return Ok(()),
+                Over::Failed(Failure::Gone | Failure::NotServed) => return Ok(()),
                 // A server that ends every watch at once is not asked without a pause.
-                Over::Ended if version > before || begun.elapsed() > LONGEST_PAUSE => failures = 0,
+                Over::Ended if reach.watched > before || begun.elapsed() > LONGEST_PAUSE => {
+                    failures = 0
+                }
                 Over::Ended => {
                     failures = 1;
                     sleep(PAUSE).await;
                 }
                 Over::Failed(_) if failures >= FAILURES => return Ok(()),
                 Over::Failed(failure) => {
-                    failures = if version > before { 1 } else { failures.saturating_add(1) };
+                    failures = if reach.watched > before { 1 } else { failures.saturating_add(1) };
                     self.pause(failure, failures).await?;
                 }
             }
         }
     }
 
-    async fn watch(&self, path: &str, version: &mut u64) -> Over {
-        let (mut lines, told) = match self.connect(path, *version).await {
+    async fn watch(&self, path: &str, reach: &mut Reach) -> Over {
+        let mut lines = match self.connect(path, reach).await {
             Ok(connected) => connected,
             Err(failure) => return Over::Failed(failure),
         };
         loop {
             let next = tokio::select! {
                 next = lines.next() => next,
-                () = self.relist.notified() => return Over::Relist,
+                () = self.relist.notified() => match self.list_again(path, reach).await {
+                    Err(Closed) => return Over::Closed,
+                    Ok(Err(failure)) => return Over::Failed(failure),
+                    Ok(Ok(())) => continue,
+                },
             };
             let text = match next {
                 Ok(Some(text)) => text,
                 Ok(None) => return Over::Ended,
                 Err(failure) => return Over::Failed(failure),
             };
-            let (objects, reached, failure) = self.read_lines(path, &text, told);
+            let (objects, reached, failure) = self.read_lines(path, &text, reach);
             if !objects.is_empty() && self.send(Update::Objects(objects)).await.is_err() {
                 return Over::Closed;
             }
-            if reached > *version {
-                *version = reached;
-                if self.send(Update::Reached(reached)).await.is_err() {
-                    return Over::Closed;
-                }
+            reach.watched = reach.watched.max(reached);
+            if reached > reach.listed && self.send(Update::Reached(reached)).await.is_err() {
+                return Over::Closed;
             }
             if let Some(failure) = failure {
                 return Over::Failed(failure);
@@ -269,17 +289,38 @@ where
 
     /// Opens a watch from `version` on, and asks which version was the newest once it stood: what is older was
     /// written before, and arrives late.
-    async fn connect(&self, path: &str, version: u64) -> Result<(Lines, u64), Failure> {
+    async fn connect(&self, path: &str, reach: &mut Reach) -> Result<Lines, Failure> {
         let uri = format!(
-            "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}{}",
-            self.resource.selector
+            "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}{}",
+            reach.watched, self.resource.selector
         );
         let lines = self.server.lines(&uri, SILENCE).await?;
+        reach.late = self.newest(path, reach.watched.max(reach.listed)).await?;
+        Ok(lines)
+    }
+
+    /// Lists while the watch stands.
+    async fn list_again(
+        &self,
+        path: &str,
+        reach: &mut Reach,
+    ) -> Result<Result<(), Failure>, Closed> {
+        let listed = match self.list_at(path).await? {
+            Ok(listed) => listed,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let newest = self.newest(path, listed).await;
+        reach.listed = listed;
+        Ok(newest.map(|newest| reach.late = newest))
+    }
+
+    /// The newest version at the server, which has known `least`.
+    async fn newest(&self, path: &str, least: u64) -> Result<u64, Failure> {
         let page = self.server.page(&self.page_uri(path, 1, "")).await?;
         let list: List<'_> = serde_json::from_slice(&page.text).map_err(odd)?;
-        let newest = self::version(&list.metadata.resource_version)?;
+        let newest = version(&list.metadata.resource_version)?;
         // A server that was restored from an older copy would say nothing until it gets to that version.
-        if newest < version { Err(Failure::Gone) } else { Ok((lines, newest)) }
+        if newest < least { Err(Failure::Gone) } else { Ok(newest) }
     }
 
     /// The objects in these lines, the version that they reach, and what ends the watch.
@@ -287,7 +328,7 @@ where
         &self,
         path: &str,
         text: &[u8],
-        told: u64,
+        reach: &Reach,
     ) -> (Vec<Sent<T>>, u64, Option<Failure>) {
         let now = (self.now)();
         let (mut objects, mut reached) = (Vec::new(), 0);
@@ -310,8 +351,8 @@ where
                 Err(failure) => return (objects, reached, Some(failure)),
             };
             reached = reached.max(version);
-            if line.kind != "BOOKMARK" {
-                let received = (version > told).then_some(now);
+            if line.kind != "BOOKMARK" && (self.past || version > reach.listed) {
+                let received = (version > reach.late).then_some(now);
                 let object = (self.read)(path, line.object.get());
                 objects.push(Sent { deleted: line.kind == "DELETED", received, object });
             }

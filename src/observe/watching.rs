@@ -69,6 +69,8 @@ impl Watching {
                 number,
                 out: out.clone(),
                 relist: Arc::clone(&relist),
+                // Of a quota only what it says now counts, and no list takes it back.
+                past: !matches!(topic, Topic::Quotas),
             };
             tasks.spawn(watcher.run());
             let (reached, count) = (watch::Sender::new(0), watch::Sender::new(0));

@@ -36,6 +36,10 @@ pub(crate) struct World {
     pub(crate) asked: Vec<String>,
     /// What time it is, as in the header `Date`.
     pub(crate) date: Option<String>,
+    /// Watches of these paths are told nothing, from these versions on.
+    held: BTreeMap<String, u64>,
+    /// Somebody else writes something between any two questions.
+    pub(crate) restless: bool,
     /// Page sizes are cut down to this.
     pub(crate) page: Option<usize>,
 }
@@ -93,6 +97,29 @@ impl Api {
         }
     }
 
+    /// Tells watches of `path` nothing until [`Self::release`], as a server does that is behind with it.
+    pub(crate) fn hold(&self, path: &str) {
+        let mut world = self.world();
+        let version = world.version;
+        world.held.insert(path.to_owned(), version);
+    }
+
+    /// Tells them all of it.
+    pub(crate) fn release(&self, path: &str) {
+        let mut world = self.world();
+        let from = world.held.remove(path).unwrap();
+        let is_new = |(p, v, _): &&(String, u64, String)| p == path && *v > from;
+        let lines: Vec<_> = world.history.iter().filter(is_new).map(|h| h.2.clone()).collect();
+        lines.iter().for_each(|line| world.tell(path, line));
+    }
+
+    /// How often all of `path` was listed.
+    pub(crate) fn lists(&self, path: &str) -> usize {
+        let first = format!("{path}?limit=500");
+        let is_list = |uri: &&String| uri.starts_with(&first) && !uri.contains("continue=");
+        self.world().asked.iter().filter(is_list).count()
+    }
+
     /// Forgets all history, as etcd does: who asks for an older version gets 410.
     pub(crate) fn compact(&self) {
         let mut world = self.world();
@@ -111,9 +138,10 @@ impl Api {
         self.world().missing.insert(path.to_owned());
     }
 
-    /// How many watches stand.
-    pub(crate) fn watches(&self) -> usize {
-        self.world().watchers.iter().filter(|(_, watcher)| !watcher.is_closed()).count()
+    /// Whether a watch of `path` stands.
+    pub(crate) fn is_watched(&self, path: &str) -> bool {
+        let world = self.world();
+        world.watchers.iter().any(|(watched, watcher)| *watched == path && !watcher.is_closed())
     }
 }
 
@@ -139,7 +167,9 @@ impl World {
     fn happen(&mut self, path: &str, event: &str, object: Value, version: u64) {
         let line = json!({"type": event, "object": object}).to_string();
         self.history.push((path.to_owned(), version, line.clone()));
-        self.tell(path, &line);
+        if !self.held.contains_key(path) {
+            self.tell(path, &line);
+        }
     }
 
     fn tell(&mut self, path: &str, line: &str) {
@@ -176,6 +206,7 @@ impl World {
     }
 
     fn list(&mut self, path: &str, limit: usize, token: Option<&str>) -> Response<Body> {
+        self.version += u64::from(self.restless);
         let limit = limit.min(self.page.unwrap_or(usize::MAX));
         let (version, mut left) = match token {
             Some(token) => match self.lists.remove(token) {

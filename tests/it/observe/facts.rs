@@ -115,6 +115,40 @@ async fn what_ended_unseen_is_closed_at_its_last_proof_of_life_and_marked() {
     stand.close().await;
 }
 
+/// A list shows what is there; what came and went before it is the watch's to tell.
+#[tokio::test]
+async fn what_came_and_went_before_a_list_is_told_when_the_watch_gets_to_it() {
+    let (api, log) = (server(), Arc::new(MemoryLog::default()));
+    api.put(NODES, node("True", "11:00:00", None));
+    api.put(PODS, pod(1, "Running", "12:05:00"));
+    // The sweeper asks for a list where a watch is behind.
+    api.world().restless = true;
+    let mut stand = Stand::new(api.client(), cluster(at("13:00:00")), &log, true);
+    eventually("pods are watched", || api.is_watched(PODS)).await;
+    api.hold(PODS);
+    api.put(PODS, pod(2, "Running", "12:10:00"));
+    api.put(PODS, pod(2, "Succeeded", "12:30:00"));
+    api.delete(PODS, &uid(2));
+    api.put(PODS, pod(1, "Succeeded", "12:40:00"));
+    api.delete(PODS, &uid(1));
+    stand.until(|progress| progress.facts_synced).await;
+    let before = api.lists(PODS);
+    eventually("all pods are listed again", || api.lists(PODS) > before).await;
+    eventually("the list shows none", || told_stops(&stand) > 0).await;
+    api.release(PODS);
+    eventually("both are billed to their ends", || {
+        let lines = stand.projection.ledger().usage(at("13:00:00")).unwrap();
+        lines[0].exact == 70 * MINUTE * 1000 && !lines[0].provisional && lines[0].uncertain == 0
+    })
+    .await;
+    stand.close().await;
+}
+
+/// How many pods the ledger holds for ended.
+fn told_stops(stand: &Stand) -> usize {
+    stand.projection.ledger().meter().pods().filter(|pod| pod.ended().is_some()).count()
+}
+
 #[tokio::test]
 async fn a_relist_closes_what_vanished_while_the_watch_was_broken() {
     let (api, log) = (server(), Arc::new(MemoryLog::default()));

@@ -115,12 +115,39 @@ async fn a_watch_that_stands_tells_the_usage_of_1_36() {
     let (api, log) = (server(), Arc::new(MemoryLog::default()));
     let mut stand = Stand::new(api.client(), cluster(end), &log, true);
     stand.until(|progress| progress.facts_synced).await;
-    eventually("every kind is watched", || api.watches() >= PATHS.len() + 4).await;
+    eventually("all are watched", || PATHS.iter().all(|(_, path)| api.is_watched(path))).await;
     compared(&log, 1).await;
     play(&api, &steps("v1.36"));
-    eventually("the usage is that of the recording", || stand.usage(end) == usage).await;
+    stand.settles("the usage is that of the recording", end, &usage).await;
     assert!(stand.projection.ledger().quarantined().is_empty());
     stand.close().await;
+}
+
+/// Watches that are behind, and lists in the middle: what a list does not show any more its watch tells all the same.
+#[tokio::test]
+async fn a_list_in_the_middle_of_everything_changes_nothing() {
+    let (end, usage) = expected("v1.36");
+    let mut steps = steps("v1.36");
+    // Between any two there is room for what others write.
+    steps.iter_mut().for_each(|(version, ..)| *version *= 1000);
+    let parts = (1..8).map(|eighths| steps.split_at(steps.len() * eighths / 8));
+    let runs = parts.map(async |(before, after)| {
+        let (api, log) = (server(), Arc::new(MemoryLog::default()));
+        api.world().restless = true;
+        let mut stand = Stand::new(api.client(), cluster(end), &log, true);
+        eventually("all are watched", || PATHS.iter().all(|(_, path)| api.is_watched(path))).await;
+        PATHS.iter().for_each(|(_, path)| api.hold(path));
+        play(&api, before);
+        stand.until(|progress| progress.facts_synced).await;
+        compared(&log, 1).await;
+        assert!(api.lists(PATHS[0].1) > 1, "pods were listed again");
+        PATHS.iter().for_each(|(_, path)| api.release(path));
+        play(&api, after);
+        stand.settles(&format!("listed after {}", before.len()), end, &usage).await;
+        assert!(stand.projection.ledger().quarantined().is_empty());
+        stand.close().await;
+    });
+    futures_util::future::join_all(runs).await;
 }
 
 #[tokio::test]
@@ -130,10 +157,10 @@ async fn what_a_broken_watch_makes_up_for_is_the_usage_of_both() {
         let (api, log) = (server(), Arc::new(MemoryLog::default()));
         let mut stand = Stand::new(api.client(), cluster(end), &log, true);
         stand.until(|progress| progress.facts_synced).await;
-        eventually("every kind is watched", || api.watches() >= PATHS.len() + 4).await;
+        eventually("all are watched", || PATHS.iter().all(|(_, path)| api.is_watched(path))).await;
         compared(&log, 1).await;
         play_unheard(&api, &steps(version));
-        eventually(version, || stand.usage(end) == usage).await;
+        stand.settles(version, end, &usage).await;
         assert!(stand.projection.ledger().quarantined().is_empty());
         stand.close().await;
     }
@@ -157,10 +184,10 @@ async fn two_observers_at_once_and_one_after_the_other_change_nothing() {
     play(&api, first);
     one.close().await;
     play(&api, second);
-    eventually("the other goes on", || other.usage(end) == usage).await;
+    other.settles("the other goes on", end, &usage).await;
     let mut third = Stand::new(api.client(), cluster(end), &log, true);
     third.until(|progress| progress.facts_synced).await;
-    eventually("a third has nothing to add", || third.usage(end) == usage).await;
+    third.settles("a third has nothing to add", end, &usage).await;
     assert!(third.projection.ledger().quarantined().is_empty());
     other.close().await;
     third.close().await;

@@ -9,7 +9,7 @@ use bizrq::{
     projection::{MemoryStore, Projection, Runner, runner},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, RwLock},
     time::Duration,
 };
@@ -101,6 +101,29 @@ impl Stand {
     pub(crate) fn usage(&self, at: Timestamp) -> BTreeMap<(String, String), i128> {
         let lines = self.projection.ledger().usage(at).unwrap().into_iter();
         lines.filter(|line| line.exact != 0).map(|l| ((l.group, l.key), l.exact)).collect()
+    }
+
+    /// Waits until the usage at `at` is `expected`; else tells what differs.
+    pub(crate) async fn settles(
+        &self,
+        what: &str,
+        at: Timestamp,
+        expected: &BTreeMap<(String, String), i128>,
+    ) {
+        let began = Instant::now();
+        loop {
+            let found = self.usage(at);
+            if found == *expected {
+                return;
+            }
+            if began.elapsed() > Duration::from_secs(60) {
+                let keys: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
+                let differ = keys.into_iter().filter(|key| found.get(*key) != expected.get(*key));
+                let lines = differ.map(|key| (key, found.get(key), expected.get(key)));
+                panic!("never: {what}; found and expected: {:#?}", lines.collect::<Vec<_>>());
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// What a counter says.
