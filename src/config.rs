@@ -51,6 +51,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics and health are told.
     pub metrics: SocketAddr,
+    /// Where the query API listens, if anywhere.
+    pub api: Option<SocketAddr>,
     /// How the webhook proves who it is.
     pub certificate: Certificate,
     /// The webhook's bounds.
@@ -200,6 +202,7 @@ impl Config {
             kinds: kinds(&settings.kinds)?,
             listen: settings.listen.unwrap_or(LISTEN),
             metrics: settings.metrics.unwrap_or(METRICS),
+            api: settings.api,
             certificate,
             limits,
             telemetry: telemetry::Options {

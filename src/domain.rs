@@ -35,6 +35,7 @@ pub mod quota;
 pub mod resources;
 pub mod shapes;
 pub mod sources;
+pub mod standing;
 pub mod sums;
 pub mod table;
 pub mod text;

@@ -24,6 +24,9 @@ pub mod webhook;
 #[cfg(feature = "service")]
 pub mod status;
 
+#[cfg(feature = "service")]
+pub mod api;
+
 #[cfg(feature = "cli")]
 pub mod import;
 

@@ -13,7 +13,7 @@ mod health;
 mod log;
 
 use crate::{
-    clock,
+    api, clock,
     config::{Config, Role},
     decider::{self, Decider, transport::Alone},
     event_log::{self, AnyLog},
@@ -130,6 +130,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), E
     if config.has(Role::Webhook) {
         answer(&mut tasks, &config, &shared, &clients, &health)?;
     }
+    if let Some(address) = config.api {
+        tell_who_asks(&mut tasks, address, &shared).await?;
+    }
     look_after(&mut tasks, &config, &shared, &clients, &health)?;
     let log = Arc::clone(&shared.log);
     drop(shared);
@@ -157,6 +160,24 @@ async fn tell(
     let end = tasks.staged().until(Stage::Tell);
     tasks.spawn(Stage::Tell, "metrics", async move {
         metrics::serve(listener, told, end).await.map_err(|error| error.to_string())
+    });
+    Ok(())
+}
+
+/// The query API.
+async fn tell_who_asks(
+    tasks: &mut Tasks,
+    address: SocketAddr,
+    shared: &Shared,
+) -> Result<(), Error> {
+    let listening = api::bind(address).await;
+    let listener = listening.map_err(|source| Error::Listen { what: "--api", address, source })?;
+    info!(address = %listener.local_addr().unwrap_or(address), "the API listens");
+    let (log, projection) = (Arc::clone(&shared.log), shared.projection.clone());
+    let source = api::Source { log, projection, now: clock::now };
+    let end = tasks.staged().until(Stage::Accept);
+    tasks.spawn(Stage::Accept, "api", async move {
+        api::serve(listener, source, end).await.map_err(|error| error.to_string())
     });
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 mod people;
 mod report;
+#[cfg(feature = "service")]
+mod serve;
 
 use super::{
     Answer, Error,
@@ -30,6 +32,7 @@ Examples:
   bizrq demo --seed 7 --log ./demo
   bizrq demo --pods 1000000 --log ./bench
   bizrq demo --json | jq .exhausted
+  bizrq demo --serve
 
 The fortnight is 2026-11-02 to 2026-11-16, whatever the clock says. The same seed gives the same bytes. Nothing is
 staged: quotas are proposed and declared, workloads reviewed and admitted or refused by the rules that the webhook
@@ -44,6 +47,14 @@ pub(super) struct Args {
     /// Keep the log in this folder or stream (nats://host:port), which must be new or empty
     #[arg(long, value_name = "LOG")]
     log: Option<String>,
+    /// Leave the query API and its page running on the fortnight, until Ctrl-C
+    #[cfg(feature = "service")]
+    #[arg(long)]
+    serve: bool,
+    /// Where they listen
+    #[cfg(feature = "service")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090", requires = "serve")]
+    listen: std::net::SocketAddr,
     /// Print everything as one JSON object
     #[arg(long)]
     json: bool,
@@ -65,6 +76,10 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         out.json(&report)?;
     } else {
         people::print(&report, &played, out)?;
+    }
+    #[cfg(feature = "service")]
+    if args.serve {
+        serve::serve(&place.name, args.listen, out)?;
     }
     Ok(Answer::of(report.is_proved()))
 }

@@ -64,6 +64,11 @@ pub struct Settings {
     #[arg(long, value_name = "ADDRESS", env = "BIZRQ_METRICS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
+    /// Where the query API and its page listen, without TLS: an address of this host alone, such as 127.0.0.1:8090; nowhere
+    /// if not given
+    #[arg(long, value_name = "ADDRESS", env = "BIZRQ_API")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api: Option<SocketAddr>,
     /// The folder with the webhook's tls.crt and tls.key; without, bizrq makes its own and keeps them in a Secret
     #[arg(long, value_name = "DIR", env = "BIZRQ_TLS_DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,6 +188,7 @@ impl Settings {
             without_log: self.without_log.or(other.without_log),
             listen: self.listen.or(other.listen),
             metrics: self.metrics.or(other.metrics),
+            api: self.api.or(other.api),
             tls_dir: self.tls_dir.or(other.tls_dir),
             tls_secret: self.tls_secret.or(other.tls_secret),
             tls_names: list(self.tls_names, other.tls_names),

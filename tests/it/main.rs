@@ -4,6 +4,7 @@
 // What a random test drew (its seed, its classes) belongs in the output of a run.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod api;
 mod billing;
 mod chaos;
 mod cluster_cli;

@@ -5,6 +5,7 @@ use crate::{
     cli::{
         Error,
         out::{Align, Cell, Out, Style, Table},
+        quota::tree::draw,
     },
     demo::Played,
     domain::{hours::NanoHours, time::Timestamp},
@@ -60,7 +61,7 @@ fn tree(report: &Report, played: &Played, out: &mut Out) -> Result<(), Error> {
     title(out, &format!("The quota tree at {}", report.to))?;
     let many = report.groups.groups.len();
     let shown = report.groups.only(|name| played.groups.iter().any(|group| group == name));
-    shown.draw(out)?;
+    draw::draw(&shown, out)?;
     more(many.saturating_sub(shown.groups.len()), out)
 }
 

@@ -1,7 +1,7 @@
 //! What the demo found in its log, as one JSON object; the same numbers that `meter` and `quota tree` print.
 
 use crate::{
-    cli::{Error, quota::tree::Tree},
+    cli::Error,
     demo::{self, Options, Played},
     domain::{
         book::Exhaustion,
@@ -9,6 +9,7 @@ use crate::{
         ledger::{Ledger, Usage},
         merkle::Hash,
         quota::Unit,
+        standing::Tree,
         time::Timestamp,
     },
 };
@@ -139,7 +140,7 @@ impl Report {
                 same_quotas: demo::difference(&played.ledger, ledger).is_none(),
             },
             story: played.scenes.iter().map(scene).collect(),
-            groups: Tree::of(ledger, to, false)?,
+            groups: Tree::of(ledger, to, false).map_err(|e| Error::log("demo", e))?,
             usage: usage.iter().map(Line::of).collect(),
             refusals: played.refusals.iter().map(Refusal::of).collect(),
             exhausted: exhausted(ledger, to),

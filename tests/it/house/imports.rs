@@ -34,6 +34,11 @@ const TABLE: &[(&str, &[&str], &str)] = &[
         &["domain", "projection", "k8s"],
         "what the ledger says of groups, shown where their objects are; it decides nothing",
     ),
+    (
+        "api",
+        &["domain", "event_log", "projection"],
+        "what the ledger and the log say, by HTTP; it changes nothing",
+    ),
     ("import", &["domain"], "rows become events"),
     (
         "demo",
@@ -60,6 +65,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
             "observe",
             "webhook",
             "status",
+            "api",
             "clock",
             "metrics",
             "shutdown",
@@ -78,6 +84,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
             "observe",
             "webhook",
             "status",
+            "api",
             "import",
             "demo",
             "input",

@@ -45,6 +45,7 @@ const READING: &[&str] = &[
     "observe",
     "webhook",
     "status",
+    "api",
     "import",
     "input",
     "demo",
@@ -58,7 +59,7 @@ const READING: &[&str] = &[
 ];
 
 /// The rooms of a process that serves: what they are built on is not there without the feature.
-const SERVING: &[&str] = &["status", "telemetry", "metrics", "shutdown", "config", "run"];
+const SERVING: &[&str] = &["status", "api", "telemetry", "metrics", "shutdown", "config", "run"];
 
 #[test]
 fn the_top_level_holds_what_was_agreed() {

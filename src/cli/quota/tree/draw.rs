@@ -1,12 +1,15 @@
 //! The tree for people: lines and corners, aligned numbers, a bar for each limit.
 
-use super::{Group, Row, Tree};
 use crate::{
     cli::{
         Error,
         out::{Align, Cell, Out, Style, Table},
     },
-    domain::{book::Exhaustion, quota::Unit},
+    domain::{
+        book::Exhaustion,
+        quota::Unit,
+        standing::{Group, Row, Tree},
+    },
 };
 
 /// Cells of a bar; each shows eighths.
@@ -16,7 +19,7 @@ const NEAR_PERCENT: i128 = 80;
 /// More than any percentage that is worth printing.
 const BURSTING: i128 = 1 << 20;
 
-pub(super) fn draw(tree: &Tree, out: &mut Out) -> Result<(), Error> {
+pub(in crate::cli) fn draw(tree: &Tree, out: &mut Out) -> Result<(), Error> {
     if tree.groups.is_empty() {
         return out.line("no groups");
     }

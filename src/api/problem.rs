@@ -1,0 +1,95 @@
+//! What went wrong, as RFC 9457 tells it: every detail names the field, the value and the remedy.
+
+use axum::{
+    Json,
+    extract::rejection::{PathRejection, QueryRejection},
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+/// A problem; `type` is always `about:blank`, so the status says of which kind it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    status: StatusCode,
+    detail: String,
+}
+
+#[derive(Serialize)]
+struct Told<'p> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: &'p str,
+}
+
+impl Problem {
+    fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into() }
+    }
+
+    /// What is asked makes no sense.
+    pub(super) fn wrong(parameter: &str, value: &str, why: &str) -> Self {
+        let value: String = value.chars().take(64).collect();
+        Self::new(StatusCode::BAD_REQUEST, format!("{parameter}: `{value}` {why}"))
+    }
+
+    /// There is no such thing.
+    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// The host was called by a name that leads elsewhere.
+    pub(super) fn misdirected() -> Self {
+        let why = "call this host 127.0.0.1, [::1] or localhost; it answers to no other name";
+        Self::new(StatusCode::MISDIRECTED_REQUEST, why)
+    }
+
+    /// The ledger still reads its log.
+    pub(super) fn not_ready() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the ledger is read from the log; come again")
+    }
+
+    /// Too many ask at once.
+    pub(super) fn busy() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many ask at once; come again")
+    }
+
+    /// A fault of the program, or of the log.
+    pub(super) fn internal(why: &dyn ToString) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string())
+    }
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(why: QueryRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, format!("query: {}", why.body_text()))
+    }
+}
+
+impl From<PathRejection> for Problem {
+    fn from(why: PathRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, format!("path: {}", why.body_text()))
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let title = self.status.canonical_reason().unwrap_or_default();
+        let told = Told {
+            r#type: "about:blank",
+            title,
+            status: self.status.as_u16(),
+            detail: &self.detail,
+        };
+        let mut response = (self.status, Json(told)).into_response();
+        let headers = response.headers_mut();
+        let json = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, json);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
