@@ -104,6 +104,7 @@ fn tells_of_a_change(error: &OpenError) -> bool {
         | OpenError::RootDiffers { .. }
         | OpenError::Truncated { .. }
         | OpenError::NotContinued { .. }
+        | OpenError::AnotherHistory { .. }
         | OpenError::NoBase { .. } => true,
         OpenError::Io { .. }
         | OpenError::Locked { .. }

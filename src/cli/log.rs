@@ -2,6 +2,7 @@
 //!
 //! Nothing here but `snapshot` folds: these commands know records, not what they amount to.
 
+mod archive;
 mod export;
 mod import;
 mod info;
@@ -26,6 +27,8 @@ enum What {
     Tail(tail::Args),
     /// Copy the log into an archive, a folder that is itself a log
     Export(export::Args),
+    /// Copy the log up to an instant into an archive of compressed segments
+    Archive(archive::Args),
     /// Put an archive into a log: the same positions, the same root
     Import(import::Args),
     /// End the log and begin the next one, at the next position
@@ -51,6 +54,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         What::Info(args) => info::run(args, out),
         What::Tail(args) => tail::run(args, out),
         What::Export(args) => export::run(args, out),
+        What::Archive(args) => archive::run(args, out),
         What::Import(args) => import::run(args, out),
         What::Roll(args) => roll::run(args, out),
         What::Snapshot(args) => snapshot::run(args, out),

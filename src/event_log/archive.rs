@@ -1,11 +1,15 @@
-//! An archive: a folder in the form of the file log, and a manifest that says what it is a copy of.
+//! An archive: a folder in the form of the file log, its segments compressed or not, and a manifest that says what it
+//! is a copy of.
 //!
 //! ```text
 //! DIR/0000….jsonl, roots, frontier    as of any file log: `bizrq-replay verify` reads it
+//! DIR/0000….jsonl.zst                 the same lines, compressed: by `bizrq log archive`
 //! DIR/manifest.json                   positions, root and frontier, versions, which log; written when all is copied
 //! ```
 //!
 //! The manifest is a claim, and is judged by the records: an archive whose root is another is refused.
+
+mod packer;
 
 use super::survey::Survey;
 use crate::domain::{
@@ -13,6 +17,7 @@ use crate::domain::{
     merkle::{Frontier, Hash},
     time::Timestamp,
 };
+pub use packer::Packer;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,

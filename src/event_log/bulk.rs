@@ -202,14 +202,30 @@ fn produce(
     }
 }
 
-/// A log continues the one before it, or begins a history.
-fn continues(base: &Frontier, before: Option<&Frontier>, place: &str) -> Result<(), OpenError> {
-    let Some(before) = before.filter(|before| *before != base) else { return Ok(()) };
+/// A log continues the one before it, or begins a history. One that begins earlier, as a log does that was archived
+/// while it goes on, must hold the very records up to the tree that is given back.
+fn continues<'f>(
+    base: &Frontier,
+    before: Option<&'f Frontier>,
+    place: &str,
+) -> Result<Option<&'f Frontier>, OpenError> {
+    let Some(before) = before.filter(|before| *before != base) else { return Ok(None) };
+    if base.position() < before.position() {
+        return Ok(Some(before));
+    }
     let (location, base, reached) = (place.to_owned(), base.position(), before.position());
     match reached {
         0 => Err(OpenError::Continues { location, base }),
         _ => Err(OpenError::NotContinued { location, base, reached }),
     }
+}
+
+/// What two logs hold must be the same in both.
+fn same(known: &Frontier, tree: &Frontier, place: &str) -> Result<(), OpenError> {
+    if known == tree {
+        return Ok(());
+    }
+    Err(OpenError::AnotherHistory { location: place.to_owned(), reached: known.position() })
 }
 
 fn panicked() -> OpenError {
@@ -227,31 +243,43 @@ fn read_log(
 ) -> Result<Summary, OpenError> {
     let roots = Roots::read(dir)?;
     let base = base(dir)?;
-    continues(&base.tree, before, &dir.display().to_string())?;
+    let name = dir.display().to_string();
+    let known = continues(&base.tree, before, &name)?;
     let mut reader = SegmentReader::open(dir, base.position().saturating_add(1))?;
     let mut proof = Proof { dir, roots: roots.entries(), chain: Chain::resume(base.tree) };
     let (mut summary, mut decoder) = (Summary::default(), Decoder::default());
-    while let Some(records) = reader.next(limit)? {
+    loop {
+        // What the log before it holds as well is proved to be the same, and handed over once.
+        let again = known.filter(|known| proof.chain.tree().position() < known.position());
+        let Some(records) = reader.next(again.map_or(limit, Frontier::position))? else { break };
         let place = |position, why| {
             let (path, line) = reader.place(position);
             ReadError::Line { path, line, position, why }
         };
-        summary.count(&records);
+        if again.is_none() {
+            summary.count(&records);
+        }
         let mut batch = spares.try_recv().unwrap_or_default();
         let spare = batch.refill(records);
         batch.prove(&mut proof, &mut decoder).map_err(|failed| match failed {
             Failed::Line(position, why) => place(position, why).into(),
             Failed::Root(error) => error,
         })?;
-        if filled.send(batch).is_err() {
-            return Ok(summary);
-        }
         reader.recycle(spare);
+        let tree = proof.chain.tree();
+        match again {
+            Some(known) if tree.position() == known.position() => same(known, tree, &name)?,
+            None if filled.send(batch).is_err() => return Ok(summary),
+            _ => {}
+        }
     }
     let found = proof.chain.tree().position();
     let recorded = roots.last_position().min(limit);
     if found < recorded {
         return Err(OpenError::Truncated { path: dir.to_owned(), recorded, found });
+    }
+    if let Some(known) = known.filter(|known| found < known.position()) {
+        same(known, proof.chain.tree(), &name)?;
     }
     // Behind a limit whole lines follow as well.
     summary.torn_bytes = if found < limit { reader.torn_bytes() } else { 0 };

@@ -226,6 +226,16 @@ pub enum OpenError {
         /// The last position of what was named.
         reached: Position,
     },
+    /// Both hold the beginning, and not the same.
+    #[error(
+        "{location} is not the log whose archive was named before it: up to position {reached}, where that ends, it holds other records or fewer; name the logs of one history, the earliest first"
+    )]
+    AnotherHistory {
+        /// The log.
+        location: String,
+        /// The last position of what was named.
+        reached: Position,
+    },
     /// It was rolled over.
     #[error("{} was rolled over at position {position} and takes no more records; append to {next}", path.display())]
     Sealed {

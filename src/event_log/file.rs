@@ -7,6 +7,7 @@
 //! DIR/frontier                     the tree at the newest root, so that opening is fast
 //! DIR/lock                         held by the one writer
 //! DIR/sealed                       after a roll-over: which log goes on
+//! DIR/00000000000000000001.jsonl.zst  instead, in an archive: whole, and never written again
 //! ```
 //!
 //! One thread writes (group commit: what queues while the disk works is written and synchronised at once).
@@ -76,6 +77,10 @@ impl FileLog {
     /// [`OpenError`]: another writer, no log, damaged.
     pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         make_folder(dir)?;
+        if segments::list(dir)?.last().is_some_and(|first| segments::is_packed(dir, *first)) {
+            let why = "it is an archive, which takes no records; fill a log from it with `bizrq log import`";
+            return Err(segments::not_a_log(dir, why).into());
+        }
         let lock = lock(dir)?;
         if let Some(rollover::Seal { position, next, .. }) = rollover::seal_of(dir)? {
             return Err(OpenError::Sealed { path: dir.to_owned(), position, next });
@@ -145,7 +150,7 @@ impl FileLog {
     pub fn storage(&self) -> Result<Facts, OpenError> {
         let io = |source| OpenError::Io { path: self.dir.clone(), source };
         let segments = segments::list(&self.dir)?;
-        let sizes = segments.iter().map(|first| self.dir.join(segments::name(*first)).metadata());
+        let sizes = segments.iter().map(|first| segments::path(&self.dir, *first).metadata());
         let sizes: Vec<u64> =
             sizes.map(|m| m.map(|m| m.len())).collect::<Result<_, _>>().map_err(io)?;
         let bytes = sizes.into_iter().fold(0, u64::saturating_add);
@@ -272,8 +277,28 @@ fn make_folder(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// Makes the folder of an archive, or sees that it is one with compressed segments, or empty.
+pub(super) fn make_folder_for_archive(dir: &Path) -> Result<(), OpenError> {
+    let io = |source| OpenError::Io { path: dir.to_owned(), source };
+    fs::create_dir_all(dir).map_err(io)?;
+    let segments = segments::list(dir)?;
+    if let Some(plain) = segments.iter().find(|first| !segments::is_packed(dir, **first)) {
+        let why = format!("{} is not compressed; give a new folder", segments::name(*plain));
+        return Err(segments::not_a_log(dir, &why).into());
+    }
+    for entry in fs::read_dir(dir).map_err(io)?.filter(|_| segments.is_empty()) {
+        let name = entry.map_err(io)?.file_name();
+        // A segment that was begun and never finished is written again.
+        if name != "lock" && !name.to_string_lossy().ends_with(".new") {
+            let why = format!("it holds {} and no segment; give a new folder", name.display());
+            return Err(segments::not_a_log(dir, &why).into());
+        }
+    }
+    Ok(())
+}
+
 /// Takes the lock of the one writer.
-fn lock(dir: &Path) -> Result<File, OpenError> {
+pub(super) fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join("lock");
     match lock::take(&path) {
         Ok(Lock::Ours(file)) => Ok(file),

@@ -1,6 +1,7 @@
 //! `bizrq log` as people use it: what is copied is what was there, what was changed is refused, what was begun is
 //! finished.
 
+mod archives;
 mod copies;
 mod rollover;
 mod tail;

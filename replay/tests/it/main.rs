@@ -2,6 +2,7 @@
 // Helpers of tests fail like tests do; clippy's own exception covers `#[test]` functions only.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod archives;
 mod demo;
 mod explain;
 mod focus;

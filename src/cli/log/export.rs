@@ -46,7 +46,7 @@ pub(super) struct Args {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(super) struct Report {
     archive: String,
     base: Position,
     position: Position,
@@ -63,33 +63,40 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let read = source
         .survey("exporting", |position, scanned, survey| archive.take(position, scanned, survey))?;
     let copied = archive.finish(&read)?;
-    // What is claimed is what can be read back.
-    let written = OpenedLog::open_read(&args.dir.display().to_string())?;
+    attest(&args.dir, source.address(), &read.tree, copied)?.print(args.output, out)?;
+    Ok(Answer::Yes)
+}
+
+/// Reads an archive back and puts its manifest beside it: what is claimed is what can be read.
+pub(super) fn attest(
+    dir: &Path,
+    source: &str,
+    wanted: &Frontier,
+    copied: u64,
+) -> Result<Report, Error> {
+    let written = OpenedLog::open_read(&dir.display().to_string())?;
     let survey = written.survey("reading back", |_, _, _| Ok(()))?;
-    if survey.tree != read.tree {
-        let why = format!("read back it has root {}, not {}", survey.tree.root(), read.tree.root());
-        return Err(Error::log(args.dir.display(), why));
+    if survey.tree != *wanted {
+        let why = format!("read back it has root {}, not {}", survey.tree.root(), wanted.root());
+        return Err(Error::log(dir.display(), why));
     }
-    let failed = |e: ManifestError| Error::log(args.dir.display(), e);
+    let failed = |e: ManifestError| Error::log(dir.display(), e);
     // An archive that did not grow stays as it is, byte for byte.
-    let before = Manifest::read(&args.dir).map_err(failed)?;
+    let before = Manifest::read(dir).map_err(failed)?;
     if before.is_none_or(|before| before.bears_out(&survey.tree).is_err()) {
-        let manifest = Manifest::new(source.address(), &survey, clock::now());
-        manifest.write(&args.dir).map_err(failed)?;
+        Manifest::new(source, &survey, clock::now()).write(dir).map_err(failed)?;
     }
-    let report = Report {
-        archive: args.dir.display().to_string(),
+    Ok(Report {
+        archive: dir.display().to_string(),
         base: survey.base.position(),
         position: survey.tree.position(),
         copied,
         root: survey.tree.root(),
-    };
-    report.print(args.output, out)?;
-    Ok(Answer::Yes)
+    })
 }
 
 impl Report {
-    fn print(&self, format: Format, out: &mut Out) -> Result<(), Error> {
+    pub(super) fn print(&self, format: Format, out: &mut Out) -> Result<(), Error> {
         if format == Format::Json {
             return out.json(self);
         }
@@ -101,6 +108,24 @@ impl Report {
         ];
         facts(out, &lines)
     }
+}
+
+/// Where the archive ended the log had this tree, or it is another log.
+pub(super) fn compare(
+    dir: &Path,
+    held: &Frontier,
+    source: &str,
+    log: &Frontier,
+) -> Result<(), Error> {
+    if log == held {
+        return Ok(());
+    }
+    let end = |tree: &Frontier| format!("root {} at position {}", tree.root(), tree.position());
+    let (held, log) = (end(held), end(log));
+    let why = format!(
+        "it ends with {held}, and {source} has {log}: it is no beginning of that log; export into a new folder"
+    );
+    Err(Error::log(dir.display(), why))
 }
 
 /// The folder that is being filled.
@@ -163,17 +188,8 @@ impl<'a> Archive<'a> {
         if self.events.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
-    /// Where the archive ended the log had this tree, or it is another log.
     fn compare(&self, log: &Frontier) -> Result<(), Error> {
-        if *log == self.held {
-            return Ok(());
-        }
-        let end = |tree: &Frontier| format!("root {} at position {}", tree.root(), tree.position());
-        let (held, log, source) = (end(&self.held), end(log), self.source);
-        let why = format!(
-            "it ends with {held}, and {source} has {log}: it is no beginning of that log; export into a new folder"
-        );
-        Err(Error::log(self.dir.display(), why))
+        compare(self.dir, &self.held, self.source, log)
     }
 
     fn flush(&mut self) -> Result<(), Error> {

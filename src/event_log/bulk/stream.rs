@@ -33,9 +33,18 @@ pub(super) fn read_stream(
     run(&location, async {
         let log = JetStreamLog::open_read(options).await?;
         let mut chain = Chain::resume(log.beginning().await.map_err(ReadError::from)?);
-        super::continues(chain.tree(), before, &location)?;
-        let mut reader = log.read(chain.tree().position().saturating_add(1))?;
         let (mut summary, mut decoder) = (Summary::default(), Decoder::default());
+        if let Some(known) = super::continues(chain.tree(), before, &location)? {
+            let mut again = log.read(chain.tree().position().saturating_add(1))?;
+            while chain.tree().position() < known.position()
+                && let Some(records) = again.next().await?
+            {
+                let (end, mut batch) = (known.position(), Batch::default());
+                batch.take_messages(records, end, &mut chain, &mut decoder);
+            }
+            super::same(known, chain.tree(), &location)?;
+        }
+        let mut reader = log.read(chain.tree().position().saturating_add(1))?;
         let end = log.head().await?.position.min(limit);
         while chain.tree().position() < end
             && let Some(records) = reader.next().await?

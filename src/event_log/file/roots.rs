@@ -91,8 +91,18 @@ pub(super) fn read_tip(dir: &Path) -> Option<Tip> {
 }
 
 /// Stores a tip: all or nothing, by renaming.
-pub(super) fn write_tip(dir: &Path, tip: &Tip) -> io::Result<()> {
+pub(in crate::event_log) fn write_tip(dir: &Path, tip: &Tip) -> io::Result<()> {
     let new = dir.join(format!("{FRONTIER_FILE}.new"));
     fs::write(&new, serde_json::to_vec(tip)?)?;
     fs::rename(new, dir.join(FRONTIER_FILE))
+}
+
+/// Writes all lines of `roots`: all or nothing, by renaming.
+pub(in crate::event_log) fn write(dir: &Path, entries: &[(Position, Hash)]) -> io::Result<()> {
+    let lines: String =
+        entries.iter().map(|(position, root)| format!("{position} {root}\n")).collect();
+    let new = dir.join(format!("{ROOTS_FILE}.new"));
+    fs::write(&new, lines)?;
+    fs::File::open(&new)?.sync_all()?;
+    fs::rename(new, dir.join(ROOTS_FILE))
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! 00000000000000000001.jsonl   00000000000000004711.jsonl        named by the position of the first record
 //! └── lines 1 to 4710 ───────┘ └── lines from 4711 on, growing ──▶ (half a line) ◀ not there yet
+//! 00000000000000000001.jsonl.zst                                 the same lines in an archive, and none is added
 //! ```
 
 use crate::domain::event::Position;
@@ -12,8 +13,9 @@ use crate::event_log::{
 };
 use memchr::memrchr;
 use std::{
+    fmt,
     fs::{self, File},
-    io::{ErrorKind, Read},
+    io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
 };
 
@@ -24,7 +26,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct SegmentReader {
     dir: PathBuf,
-    file: File,
+    file: Bytes,
     /// Position of the first line of `file`.
     segment: Position,
     /// Position of the next line.
@@ -37,10 +39,57 @@ pub struct SegmentReader {
     spare: Vec<u8>,
 }
 
+/// A segment's bytes as they were written, whether it is compressed or not.
+pub struct Bytes(Box<dyn Read + Send + Sync>);
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bytes")
+    }
+}
+
+impl Read for Bytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Bytes {
+    /// Opens the segment that begins at `first`.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn open(dir: &Path, first: Position) -> io::Result<Self> {
+        let file = File::open(path(dir, first))?;
+        if is_packed(dir, first) {
+            return Ok(Self(Box::new(zstd::stream::read::Decoder::new(file)?)));
+        }
+        Ok(Self(Box::new(file)))
+    }
+}
+
 /// File name of the segment that begins at `first`.
 #[must_use]
 pub fn name(first: Position) -> String {
     format!("{first:020}.jsonl")
+}
+
+/// File name of the compressed segment that begins at `first`.
+#[must_use]
+pub fn packed_name(first: Position) -> String {
+    format!("{first:020}.jsonl.zst")
+}
+
+/// Whether the segment that begins at `first` is compressed: it is part of an archive, and complete.
+#[must_use]
+pub fn is_packed(dir: &Path, first: Position) -> bool {
+    dir.join(packed_name(first)).exists()
+}
+
+/// The file of the segment that begins at `first`.
+#[must_use]
+pub fn path(dir: &Path, first: Position) -> PathBuf {
+    dir.join(if is_packed(dir, first) { packed_name(first) } else { name(first) })
 }
 
 /// First positions of the segments in `dir`, ascending.
@@ -59,11 +108,13 @@ pub fn list(dir: &Path) -> Result<Vec<Position>, ReadError> {
         firsts.extend(entry.map_err(io)?.file_name().to_str().and_then(first_of));
     }
     firsts.sort_unstable();
+    firsts.dedup();
     Ok(firsts)
 }
 
 /// The position that a segment's file name says.
 fn first_of(name: &str) -> Option<Position> {
+    let name = name.strip_suffix(".zst").unwrap_or(name);
     let digits = name.strip_suffix(".jsonl").filter(|digits| digits.len() == 20)?;
     digits.parse().ok().filter(|first| *first > 0)
 }
@@ -152,7 +203,7 @@ impl SegmentReader {
     #[must_use]
     pub fn place(&self, position: Position) -> (PathBuf, u64) {
         let line = position.saturating_sub(self.segment).saturating_add(1);
-        (self.dir.join(name(self.segment)), line)
+        (path(&self.dir, self.segment), line)
     }
 
     /// Reads up to a chunk behind `rest`; says how much.
@@ -163,7 +214,21 @@ impl SegmentReader {
         bytes.append(&mut self.rest);
         let read = (&mut self.file).take(CHUNK_BYTES as u64).read_to_end(&mut bytes);
         self.rest = bytes;
-        read.map_err(|source| ReadError::Io { path: self.dir.join(name(self.segment)), source })
+        read.map_err(|source| self.unreadable(source))
+    }
+
+    /// Compressed data that is damaged: the record from which on nothing can be read.
+    fn unreadable(&self, source: io::Error) -> ReadError {
+        let path = path(&self.dir, self.segment);
+        if source.raw_os_error().is_some() || !is_packed(&self.dir, self.segment) {
+            return ReadError::Io { path, source };
+        }
+        let lines = memchr::memchr_iter(b'\n', &self.rest).count() as u64;
+        let position = self.next.saturating_add(lines);
+        let why = format!(
+            "the compressed data is cut off or damaged ({source}): from position {position} on it cannot be read; restore the file from a copy"
+        );
+        ReadError::Io { path, source: io::Error::other(why) }
     }
 
     /// Takes the whole lines out of `rest`, at most to `limit`.
@@ -185,7 +250,7 @@ impl SegmentReader {
 
     /// Goes on with the segment that begins at the next position, if there is one.
     fn roll(&mut self) -> Result<bool, ReadError> {
-        if self.next == self.segment || !self.dir.join(name(self.next)).exists() {
+        if self.next == self.segment || !path(&self.dir, self.next).exists() {
             return Ok(false);
         }
         if !self.rest.is_empty() {
@@ -226,7 +291,6 @@ impl SegmentReader {
     }
 }
 
-fn open_segment(dir: &Path, first: Position) -> Result<File, ReadError> {
-    let path = dir.join(name(first));
-    File::open(&path).map_err(|source| ReadError::Io { path, source })
+fn open_segment(dir: &Path, first: Position) -> Result<Bytes, ReadError> {
+    Bytes::open(dir, first).map_err(|source| ReadError::Io { path: path(dir, first), source })
 }

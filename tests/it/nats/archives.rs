@@ -57,6 +57,15 @@ async fn a_history_goes_to_a_folder_and_back_into_another_server() {
         let longer = log("import", &to.url(), &archive).await.report();
         assert_eq!((&longer["copied"], &longer["position"]), (&0.into(), &3001.into()));
 
+        // Compressed, and with the stream that it was taken from, it is the same history.
+        let packed = path("packed");
+        assert_eq!(log("archive", &from.url(), &packed).await.report()["root"], *root);
+        let both = format!("{packed},{}", from.url());
+        assert_eq!(&info(&both)["root"], root);
+        let third = Server::start(version);
+        assert_eq!(log("import", &third.url(), &packed).await.report()["root"], *root);
+        assert_eq!(&info(&third.url())["root"], root);
+
         // What holds something else is left alone.
         let other = Server::start(version);
         open(&other).await.append(vec![fact(7)]).await.unwrap();

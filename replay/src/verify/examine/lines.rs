@@ -10,7 +10,6 @@ use bizrq::{
     },
 };
 use std::{
-    fs::File,
     io::{BufRead, BufReader, Read},
     path::PathBuf,
     vec::IntoIter,
@@ -26,7 +25,7 @@ pub(super) struct Lines<'l> {
 struct Segment {
     first: Position,
     path: PathBuf,
-    file: BufReader<File>,
+    file: BufReader<segments::Bytes>,
     line: u64,
 }
 
@@ -88,8 +87,8 @@ impl<'l> Lines<'l> {
 
 impl Segment {
     fn open(log: &Log, first: Position) -> Result<Self, Error> {
-        let path = log.dir.join(segments::name(first));
-        let file = File::open(&path)
+        let path = segments::path(&log.dir, first);
+        let file = segments::Bytes::open(&log.dir, first)
             .map_err(|e| Error::log(&log.place, format!("{}: {e}", path.display())))?;
         Ok(Self { first, path, file: BufReader::with_capacity(1 << 20, file), line: 0 })
     }
