@@ -54,13 +54,14 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
     Served { dir, address, head, _runtime: runtime }
 });
 
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
-fn send(address: SocketAddr, path: &str, headers: &str) -> TcpStream {
+/// Asks, as this host if no host is given; what comes is read by whoever asked.
+pub(crate) fn send(address: SocketAddr, path: &str, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let host = if headers.contains("host:") { "" } else { "host: localhost\r\n" };
@@ -68,7 +69,7 @@ fn send(address: SocketAddr, path: &str, headers: &str) -> TcpStream {
     stream
 }
 
-fn get_with(address: SocketAddr, path: &str, headers: &str) -> Answer {
+pub(crate) fn get_with(address: SocketAddr, path: &str, headers: &str) -> Answer {
     let mut text = String::new();
     send(address, path, headers).read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();

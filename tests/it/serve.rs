@@ -2,11 +2,13 @@
 
 mod process;
 
+use crate::api::{get_with, send};
 use crate::webhook::client::{Client, PATIENCE, request};
 use process::{Process, Site};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
+    io::{BufRead, BufReader},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -167,6 +169,29 @@ async fn an_end_says_unready_first_and_a_second_start_needs_no_replay() {
     process.end();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_tells_what_was_decided_and_a_stream_holds_no_end_up() {
+    let site = Site::new(HARD);
+    let process = site.start_with(&["--api", "127.0.0.1:0"]).await;
+    let api = process.address("the API listens");
+    let stream = BufReader::new(send(api, "/v1/events", ""));
+    let mut lines = stream.lines().map_while(Result::ok);
+    // The answer's head comes when it is known where the stream begins.
+    assert!(lines.by_ref().any(|line| line.is_empty()));
+    let mut client = connect(&site, &process).await;
+    assert!(is_allowed(&ask(&mut client, "one").await.unwrap()));
+    let admitted = lines.find(|line| line.contains("workloads.admitted")).unwrap();
+    assert!(admitted.starts_with("data: ") && admitted.contains("\"one\""), "{admitted}");
+    process.wait_until("the API has the charge", || {
+        let answer = get_with(api, "/v1/quotas/team-a", "");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let group: Value = serde_json::from_str(&answer.body).unwrap();
+        group["keys"][0]["used"] == "1"
+    });
+    process.end();
+    assert!(lines.any(|line| line == "data: the server ends; come again"));
+}
+
 #[test]
 fn a_second_process_on_a_log_in_a_folder_is_told_who_has_it() {
     let site = Site::new(HARD);
@@ -183,10 +208,12 @@ fn what_keeps_it_from_serving_is_said_with_a_remedy() {
     let site = Site::new(HARD);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    let cases: [(&[&str], i32, &str); 4] = [
+    let cases: [(&[&str], i32, &str); 6] = [
         (&["--tls-dir", "/nowhere"], 3, "--tls-dir: /nowhere/tls.crt: No such file"),
         (&["--listen", &taken], 3, "give another address"),
         (&["--metrics", &taken], 3, "give another address"),
+        (&["--api", &taken], 3, "give another address"),
+        (&["--api", "0.0.0.0:0"], 3, "on 127.0.0.1 or [::1] only"),
         (&["--quota-cluster=-"], 2, "is no name of a cluster"),
     ];
     for (arguments, expected, words) in cases {

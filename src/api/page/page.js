@@ -221,7 +221,7 @@ function round(value) {
 }
 
 function frame(label, highest, from, to) {
-  const [wide, most] = [Math.min(760, Math.max(280, $("group").clientWidth - 34)), round(highest)];
+  const [wide, most] = [Math.min(920, Math.max(280, $("group").clientWidth - 34)), round(highest)];
   const x = (at) => LEFT + ((at - from) / (to - from)) * (wide - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - (value / (most || 1)) * (HEIGHT - BOTTOM - TOP);
   const chart = svg("svg", { class: "chart", viewBox: `0 0 ${wide} ${HEIGHT}`, width: wide, height: HEIGHT, role: "img", "aria-label": label });

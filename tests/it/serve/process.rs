@@ -153,7 +153,7 @@ impl Process {
     }
 
     /// The address in the message.
-    fn address(&self, message: &str) -> SocketAddr {
+    pub(super) fn address(&self, message: &str) -> SocketAddr {
         let mut found = None;
         self.wait_until(message, || {
             let said = self.said.lock().unwrap();
