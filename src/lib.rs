@@ -26,6 +26,8 @@ pub mod status;
 
 #[cfg(feature = "service")]
 pub mod api;
+#[cfg(feature = "service")]
+pub mod notify;
 
 #[cfg(feature = "cli")]
 pub mod import;

@@ -19,7 +19,7 @@ use crate::{
     event_log::{self, AnyLog},
     k8s::{context::Context, kinds::Kinds},
     metrics::{self, Told},
-    observe,
+    notify, observe,
     projection::{self, MemoryStore, Projection, Runner, Snapshots, Store, runner, store},
     shutdown::{self, Stage, Tasks},
     webhook::{
@@ -338,7 +338,29 @@ fn look_after(
     if config.has(Role::Control) {
         // Where no cluster can be led, this process is taken for the only one.
         let leads = first.unwrap_or_else(|| watch::channel(true).1);
+        tell_groups(tasks, shared, leads.clone())?;
         cluster::take_snapshots(tasks, shared.projection.clone(), leads);
     }
+    Ok(())
+}
+
+/// Tells groups what their cash comes to, while `leads` says that it is for us to do.
+fn tell_groups(
+    tasks: &mut Tasks,
+    shared: &Shared,
+    leads: watch::Receiver<bool>,
+) -> Result<(), Error> {
+    let metrics = notify::metrics::Metrics::new(&shared.registry)?;
+    let (log, projection) = (Arc::clone(&shared.log), shared.projection.clone());
+    let teller = notify::Teller::new(log, projection, metrics, clock::now);
+    let end = tasks.staged().until(Stage::Watch);
+    tasks.spawn(Stage::Watch, "notices", async move {
+        let told = |notice: &notify::due::Notice| {
+            let notify::due::Notice { kind, group, key, threshold, at, .. } = notice;
+            warn!(kind, group, key, threshold, %at, "a notice");
+        };
+        teller.run(leads, end, told, |why| warn!(error = why, "a notice waits")).await;
+        Ok(())
+    });
     Ok(())
 }

@@ -150,14 +150,26 @@ impl Book {
     /// goes on as it is now; `None` where it lists no `cash/K`.
     #[must_use]
     pub fn exhaustion(&self, group: GroupId, key: KeyId, spend: &impl Spend) -> Option<Exhaustion> {
-        let since = self.opened(group).unwrap_or(Timestamp::MIN);
         let limit = self.line(group, self.budget_of(key)?).limit?;
-        let used_up = |at| self.budget_used(group, key, spend, at) >= limit;
+        Some(self.reaches(group, key, spend, limit))
+    }
+
+    /// The same for any `amount` of the budget: when so much of it is used.
+    #[must_use]
+    pub fn reaches(
+        &self,
+        group: GroupId,
+        key: KeyId,
+        spend: &impl Spend,
+        amount: i128,
+    ) -> Exhaustion {
+        let since = self.opened(group).unwrap_or(Timestamp::MIN);
+        let used_up = |at| self.budget_used(group, key, spend, at) >= amount;
         if !used_up(Timestamp::MAX) {
-            return Some(Exhaustion::Never);
+            return Exhaustion::Never;
         }
         if used_up(since) {
-            return Some(Exhaustion::At(since));
+            return Exhaustion::At(since);
         }
         // Use never falls, so the hour is found by halving, then the millisecond in it: 21 and 22 times.
         let hour_at = |n: i64| Timestamp::MIN.shifted(n.saturating_mul(HOUR_MS));
@@ -165,7 +177,7 @@ impl Book {
         let next = first(number(since), number(Timestamp::MAX), |n| used_up(hour_at(n)));
         let hour = hour_at(next.saturating_sub(1));
         if !spend.is_remembered(hour) {
-            return Some(Exhaustion::By(hour_at(next)));
+            return Exhaustion::By(hour_at(next));
         }
         let course = spend.course(key, hour);
         let millis = first(0, HOUR_MS, |n| {
@@ -173,12 +185,12 @@ impl Book {
             match &course {
                 Some(course) => {
                     let joined = Joined { before: spend, hour, course };
-                    self.budget_used(group, key, &joined, at) >= limit
+                    self.budget_used(group, key, &joined, at) >= amount
                 }
                 None => used_up(at),
             }
         });
-        Some(Exhaustion::At(hour.shifted(millis)))
+        Exhaustion::At(hour.shifted(millis))
     }
 
     /// The nearest budget for `key` at or above `group` that is used up at `at`.

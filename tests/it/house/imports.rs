@@ -39,6 +39,11 @@ const TABLE: &[(&str, &[&str], &str)] = &[
         &["domain", "event_log", "projection"],
         "what the ledger and the log say, by HTTP; it changes nothing",
     ),
+    (
+        "notify",
+        &["domain", "event_log", "projection"],
+        "what the ledger says that a group must hear, told once; it decides nothing",
+    ),
     ("import", &["domain"], "rows become events"),
     (
         "demo",
@@ -66,6 +71,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
             "webhook",
             "status",
             "api",
+            "notify",
             "clock",
             "metrics",
             "shutdown",
@@ -85,6 +91,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
             "webhook",
             "status",
             "api",
+            "notify",
             "import",
             "demo",
             "input",

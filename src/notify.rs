@@ -1,0 +1,182 @@
+//! Notices: a group is told that its cash runs low, and when it is used up, once each. What is due is read off the
+//! ledger (pure); whoever leads tells it, at the computed instant. It decides nothing and appends nothing to the log.
+//!
+//! ```text
+//!  Ledger ──due (pure)──▶ notices ──by id, never twice──▶ Book of notices: a stream, or a file beside the log
+//!                └─▶ the next instant ──▶ timer
+//! ```
+
+pub mod due;
+mod file;
+pub mod metrics;
+#[cfg(feature = "jetstream")]
+mod nats;
+
+use crate::{domain::time::Timestamp, event_log::AnyLog, projection::Projection};
+use due::{Due, Notice};
+use metrics::Metrics;
+use std::{collections::BTreeSet, future::Future, pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+/// The ledger is looked at this often if it changed; what it says beforehand is told at its instant.
+const LOOK: Duration = Duration::from_millis(250);
+/// After a failure.
+const AGAIN: Duration = Duration::from_secs(1);
+/// A place that takes longer has failed; the notice is told again, which is no second one.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a notice is not told yet.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be written or read.
+    #[error("{}: {source}; notices wait until it can be written", path.display())]
+    File {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// The stream does not take it.
+    #[error("stream {stream}: {why}; notices wait until it can be published to")]
+    Stream {
+        /// The stream.
+        stream: String,
+        /// What happened.
+        why: String,
+    },
+}
+
+/// Where notices stand once they are told; it takes none twice, whoever brings it.
+#[derive(Debug)]
+pub enum Kept {
+    /// Beside an embedded log.
+    File(file::Notices),
+    /// On the server that keeps the log.
+    #[cfg(feature = "jetstream")]
+    Nats(nats::Notices),
+}
+
+impl Kept {
+    /// The place that belongs to `log`; of one in memory there is none.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn of(log: &AnyLog) -> Result<Option<Self>, Error> {
+        Ok(match log {
+            AnyLog::File(log) => Some(Self::File(file::Notices::open(log.dir())?)),
+            #[cfg(feature = "jetstream")]
+            AnyLog::JetStream(log) => Some(Self::Nats(nats::Notices::open(log).await?)),
+            AnyLog::Memory(_) => None,
+        })
+    }
+
+    /// Tells `notice`; whether it was new.
+    ///
+    /// # Errors
+    /// [`Error`]: it may have been told or not. Telling it again is safe.
+    pub async fn tell(&mut self, notice: &Notice) -> Result<bool, Error> {
+        match self {
+            Self::File(file) => file.tell(notice),
+            #[cfg(feature = "jetstream")]
+            Self::Nats(nats) => nats.tell(notice).await,
+        }
+    }
+}
+
+/// Tells the notices of one log.
+pub struct Teller {
+    log: Arc<AnyLog>,
+    projection: Projection,
+    metrics: Metrics,
+    now: fn() -> Timestamp,
+}
+
+impl Teller {
+    /// For the notices that follow from `projection` of `log`.
+    #[must_use]
+    pub fn new(
+        log: Arc<AnyLog>,
+        projection: Projection,
+        metrics: Metrics,
+        now: fn() -> Timestamp,
+    ) -> Self {
+        Self { log, projection, metrics, now }
+    }
+
+    /// Tells while `leads` says so, until `end` comes true. `told` hears what is new, `failed` why something waits.
+    pub async fn run(
+        self,
+        mut leads: watch::Receiver<bool>,
+        end: impl Future,
+        told: impl Fn(&Notice),
+        failed: impl Fn(&str),
+    ) {
+        let mut end = pin!(end);
+        loop {
+            let mut losing = leads.clone();
+            let leading = async {
+                // Without anybody who could say so it never leads.
+                let is_orphan = leads.wait_for(|leads| *leads).await.is_err();
+                if is_orphan {
+                    std::future::pending::<()>().await;
+                }
+                let lost = async move {
+                    let _ = losing.wait_for(|leads| !*leads).await;
+                };
+                tokio::select! {
+                    Err(error) = self.tell(&told) => failed(&error.to_string()),
+                    () = lost => return,
+                }
+                sleep(AGAIN).await;
+            };
+            tokio::select! {
+                _ = &mut end => return,
+                () = leading => {}
+            }
+        }
+    }
+
+    async fn tell(&self, told: &impl Fn(&Notice)) -> Result<(), Error> {
+        let Some(mut kept) = Kept::of(&self.log).await? else {
+            return std::future::pending().await;
+        };
+        let (mut known, mut looked, mut next) = (BTreeSet::new(), None, None);
+        loop {
+            let status = self.projection.status();
+            let now = (self.now)();
+            let is_due = looked != Some(status.position) || next.is_some_and(|next| next <= now);
+            if status.caught_up && is_due {
+                let due = Due::at(&self.projection.ledger(), now);
+                (looked, next) = (Some(status.position), due.next);
+                for notice in due.notices {
+                    if known.contains(&notice.id) {
+                        continue;
+                    }
+                    let is_new = timeout(PATIENCE, kept.tell(&notice)).await;
+                    let is_new = is_new.unwrap_or_else(|_| Err(notice.unanswered()))?;
+                    if is_new {
+                        self.metrics.told(&notice, (self.now)());
+                        told(&notice);
+                    }
+                    known.insert(notice.id);
+                }
+            }
+            sleep(wait(next, (self.now)())).await;
+        }
+    }
+}
+
+/// Until `next`, but no longer than to the next look.
+fn wait(next: Option<Timestamp>, now: Timestamp) -> Duration {
+    let until = next.map_or(i64::MAX, |next| next.since(now).max(1));
+    LOOK.min(Duration::from_millis(until.unsigned_abs()))
+}
+
+impl Notice {
+    fn unanswered(&self) -> Error {
+        Error::Stream { stream: self.group.clone(), why: "no answer".to_owned() }
+    }
+}
