@@ -47,6 +47,16 @@ pub enum Error {
         /// What happened.
         why: String,
     },
+    /// It may stand there or not.
+    #[error(
+        "whether {group} was told of {key} is not known: no answer within 10 s; it is tried again"
+    )]
+    Unanswered {
+        /// The group.
+        group: String,
+        /// The key.
+        key: String,
+    },
 }
 
 /// Where notices stand once they are told; it takes none twice, whoever brings it.
@@ -124,7 +134,11 @@ impl Teller {
                     std::future::pending::<()>().await;
                 }
                 let lost = async move {
-                    let _ = losing.wait_for(|leads| !*leads).await;
+                    let is_orphan = losing.wait_for(|leads| !*leads).await.is_err();
+                    if is_orphan {
+                        // Who leads because there is nobody else leads to the end.
+                        std::future::pending::<()>().await;
+                    }
                 };
                 tokio::select! {
                     Err(error) = self.tell(&told) => failed(&error.to_string()),
@@ -177,6 +191,6 @@ fn wait(next: Option<Timestamp>, now: Timestamp) -> Duration {
 
 impl Notice {
     fn unanswered(&self) -> Error {
-        Error::Stream { stream: self.group.clone(), why: "no answer".to_owned() }
+        Error::Unanswered { group: self.group.clone(), key: self.key.clone() }
     }
 }

@@ -1,5 +1,6 @@
 //! `bizrq serve` as a process: asked over TLS, killed, started again, told to end.
 
+mod notices;
 mod process;
 
 use crate::api::{get_with, send};

@@ -38,8 +38,8 @@ impl Told {
     fn team() -> Self {
         let mut told = Self { ledger: Ledger::default(), position: 0 };
         told.quota(hour(1), 1, 8);
-        let text = r#"{"uid":"pod","namespace":"n","name":"p","group":"team","node":"a","models":{},
-            "held":{"requests":{},"limits":{"cpu":"2"}},"basis":"Started"}"#;
+        let text = r#"{"uid":"pod","group":"team","node":"a","models":{},
+            "held":{"requests":{},"limits":{"cpu":"2"}},"basis":"Bound"}"#;
         told.tell(hour(3), "pods/n/p", Data::PodStarted(serde_json::from_str(text).unwrap()));
         told
     }

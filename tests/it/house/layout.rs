@@ -46,6 +46,7 @@ const READING: &[&str] = &[
     "webhook",
     "status",
     "api",
+    "notify",
     "import",
     "input",
     "demo",
@@ -59,7 +60,8 @@ const READING: &[&str] = &[
 ];
 
 /// The rooms of a process that serves: what they are built on is not there without the feature.
-const SERVING: &[&str] = &["status", "api", "telemetry", "metrics", "shutdown", "config", "run"];
+const SERVING: &[&str] =
+    &["status", "api", "notify", "telemetry", "metrics", "shutdown", "config", "run"];
 
 #[test]
 fn the_top_level_holds_what_was_agreed() {
