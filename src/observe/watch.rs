@@ -316,9 +316,7 @@ where
 
     /// The newest version at the server, which has known `least`.
     async fn newest(&self, path: &str, least: u64) -> Result<u64, Failure> {
-        let page = self.server.page(&self.page_uri(path, 1, "")).await?;
-        let list: List<'_> = serde_json::from_slice(&page.text).map_err(odd)?;
-        let newest = version(&list.metadata.resource_version)?;
+        let (newest, _) = newest_at(&self.server, &self.resource, path).await?;
         // A server that was restored from an older copy would say nothing until it gets to that version.
         if newest < least { Err(Failure::Gone) } else { Ok(newest) }
     }
@@ -388,16 +386,24 @@ pub(super) async fn newest(
 ) -> Result<(u64, Option<Timestamp>), Failure> {
     let mut failure = Failure::NotServed;
     for path in &resource.paths {
-        match server.page(&format!("{path}?limit=1{}", resource.selector)).await {
-            Ok(page) => {
-                let list: List<'_> = serde_json::from_slice(&page.text).map_err(odd)?;
-                return Ok((version(&list.metadata.resource_version)?, page.at));
-            }
+        match newest_at(server, resource, path).await {
             Err(Failure::NotServed) => {}
+            Err(other @ Failure::Odd(_)) => return Err(other),
             Err(other) => failure = other,
+            newest => return newest,
         }
     }
     Err(failure)
+}
+
+async fn newest_at(
+    server: &Server,
+    resource: &Resource,
+    path: &str,
+) -> Result<(u64, Option<Timestamp>), Failure> {
+    let page = server.page(&format!("{path}?limit=1{}", resource.selector)).await?;
+    let list: List<'_> = serde_json::from_slice(&page.text).map_err(odd)?;
+    Ok((version(&list.metadata.resource_version)?, page.at))
 }
 
 fn version(text: &str) -> Result<u64, Failure> {

@@ -87,30 +87,25 @@ impl Shared {
         let (client, trouble) = options.connect().await?;
         let jetstream =
             jetstream::ContextBuilder::new().timeout(options.deadline).build(client.clone());
-        let name = format!("{} ({})", options.location, options.stream);
-        let (beginning, known, sealed, met, absent, behind) = Default::default();
-        Ok(Self {
-            options,
-            name,
-            client,
-            jetstream,
-            beginning,
-            known,
-            sealed,
-            met,
-            absent,
-            behind,
-            trouble,
-        })
+        Ok(Self::over(options, client, jetstream, trouble))
     }
 
     /// Another stream, by the same connection.
     pub(super) fn beside(&self, stream: &str) -> Self {
         let options = Options { stream: stream.to_owned(), ..self.options.clone() };
-        let name = format!("{} ({stream})", options.location);
-        let (beginning, known, sealed, met, absent, behind) = Default::default();
         let (client, jetstream) = (self.client.clone(), self.jetstream.clone());
-        let trouble = self.trouble.clone();
+        Self::over(options, client, jetstream, self.trouble.clone())
+    }
+
+    /// A stream of which nothing is known yet.
+    fn over(
+        options: Options,
+        client: async_nats::Client,
+        jetstream: jetstream::Context,
+        trouble: watch::Receiver<Option<String>>,
+    ) -> Self {
+        let name = format!("{} ({})", options.location, options.stream);
+        let (beginning, known, sealed, met, absent, behind) = Default::default();
         Self {
             options,
             name,
