@@ -3,8 +3,8 @@
 
 use super::{new_events, open, pod};
 use crate::{
-    chaos::server,
-    nats::server::{PATIENCE, Version},
+    chaos,
+    nats::server::{PATIENCE, Server, Version},
     shared,
 };
 use async_nats::{Client, HeaderMap, jetstream};
@@ -109,7 +109,7 @@ async fn what_is_done_to_a_stream_is_named() {
 
 async fn check(version: Version, (harm, running, starting): (Harm, &str, &str)) {
     let what = format!("{version:?} {harm:?}");
-    let (server, dir) = (server(version), tempfile::tempdir().unwrap());
+    let (mut server, dir) = (chaos::server(version), tempfile::tempdir().unwrap());
     let log = open(&server.url()).await;
     append(&log, 0..10).await;
     let mut projector = project(log.clone(), dir.path());
@@ -117,8 +117,7 @@ async fn check(version: Version, (harm, running, starting): (Harm, &str, &str)) 
     while projector.seen.status().committed < RECORDS {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let admin = admin(&server.url()).await;
-    harm.happens(&admin, &server.url()).await;
+    harm.happens(&mut server).await;
     let Projector { seen, task, end } = projector;
     let said = timeout(PATIENCE, task).await.unwrap_or_else(|_| panic!("{what} is not noticed"));
     let said = said.unwrap().expect_err(&what);
@@ -155,7 +154,7 @@ async fn the_auditor_names_what_was_done_to_a_stream() {
 }
 
 async fn verified(version: Version, harm: Harm, named: &[Named]) {
-    let (server, dir) = (server(version), tempfile::tempdir().unwrap());
+    let (mut server, dir) = (chaos::server(version), tempfile::tempdir().unwrap());
     let (url, log) = (server.url(), open(&server.url()).await);
     append(&log, 0..10).await;
     let root = log.tree().await.unwrap().root().to_string();
@@ -178,9 +177,8 @@ async fn verified(version: Version, harm: Harm, named: &[Named]) {
     };
     let (code, said) = verify().await;
     assert_eq!((code, said["findings"].as_array().unwrap().len()), (Some(0), 0), "{said}");
-    let admin = admin(&url).await;
-    harm.happens(&admin, &url).await;
-    cover(&admin).await;
+    harm.happens(&mut server).await;
+    cover(&admin(&url).await).await;
     let (code, said) = verify().await;
     let findings = said["findings"].as_array().unwrap().iter();
     let number = |n: &Value| n.as_u64().unwrap();
@@ -207,39 +205,48 @@ async fn append(log: &JetStreamLog, pods: std::ops::Range<u64>) {
 }
 
 impl Harm {
-    async fn happens(self, admin: &Client, url: &str) {
+    /// Another stream takes the place of this one while the server is down, as an administrator restores one: nobody
+    /// sees it half made. (2.9 dies of a nil pointer when a message of a stream is asked for that is being made.)
+    async fn happens(self, server: &mut Server) {
+        let messages = messages(&admin(&server.url()).await).await;
         match self {
             Self::Purged(last) => {
-                permit(admin).await;
-                ask(admin, "STREAM.PURGE.BIZRQ", json!({ "seq": last + 1 })).await;
+                permit(server, &messages).await;
+                let admin = admin(&server.url()).await;
+                ask(&admin, "STREAM.PURGE.BIZRQ", json!({ "seq": last + 1 })).await;
             }
             Self::Deleted(sequence) => {
-                permit(admin).await;
-                ask(admin, "STREAM.MSG.DELETE.BIZRQ", json!({ "seq": sequence })).await;
+                permit(server, &messages).await;
+                let admin = admin(&server.url()).await;
+                ask(&admin, "STREAM.MSG.DELETE.BIZRQ", json!({ "seq": sequence })).await;
             }
-            Self::Gone => drop(ask(admin, "STREAM.DELETE.BIZRQ", json!({})).await),
+            Self::Gone => {
+                let admin = admin(&server.url()).await;
+                ask(&admin, "STREAM.DELETE.BIZRQ", json!({})).await;
+            }
             Self::Restored(same, others) => {
-                let messages = messages(admin).await;
-                ask(admin, "STREAM.DELETE.BIZRQ", json!({})).await;
-                let log = open(url).await;
-                publish(admin, &messages[..same as usize]).await;
+                let another = chaos::server(server.version());
+                let log = open(&another.url()).await;
+                publish(&admin(&another.url()).await, &messages[..same as usize]).await;
                 let pods = (0..others).flat_map(|number| pod(1000 + number));
                 let events: Vec<_> = pods.take(others as usize).collect();
                 log.append(new_events(&events)).await.unwrap();
+                server.take_store_of(another);
             }
         }
     }
 }
 
-/// Makes a stream of which records can be deleted, with the same records: nobody notices.
-async fn permit(admin: &Client) {
-    let messages = messages(admin).await;
-    ask(admin, "STREAM.DELETE.BIZRQ", json!({})).await;
+/// Gives it a stream of which records can be deleted, with the same records: nobody notices.
+async fn permit(server: &mut Server, messages: &[Kept]) {
+    let another = chaos::server(server.version());
+    let admin = admin(&another.url()).await;
     let config = json!({ "name": "BIZRQ", "subjects": ["bizrq.v1.>"], "storage": "file",
         "retention": "limits", "num_replicas": 1, "max_msgs": -1, "max_bytes": -1,
         "max_consumers": -1, "discard": "new" });
-    ask(admin, "STREAM.CREATE.BIZRQ", config).await;
-    publish(admin, &messages).await;
+    ask(&admin, "STREAM.CREATE.BIZRQ", config).await;
+    publish(&admin, messages).await;
+    server.take_store_of(another);
 }
 
 /// Sets the stream up as it must be: only its records tell.

@@ -4,7 +4,7 @@
 
 use std::{
     fmt::Write as _,
-    fs,
+    fs::{self, File},
     io::{Read, Write as _},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -112,9 +112,24 @@ impl Server {
         self.port
     }
 
-    /// Its folder: `store` holds streams, `log` what it said.
+    /// Its folder: `store` holds streams, `log` what it said, `died` what the Go runtime said if it panicked.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Which one it is.
+    pub(crate) const fn version(&self) -> Version {
+        self.setup.version
+    }
+
+    /// Starts it again with all that another one kept, as from a backup.
+    pub(crate) fn take_store_of(&mut self, mut other: Self) {
+        self.kill();
+        other.kill();
+        let store = self.dir().join("store");
+        fs::remove_dir_all(&store).unwrap();
+        fs::rename(other.dir().join("store"), store).unwrap();
+        self.restart();
     }
 
     /// Kills it as a crash would, at once.
@@ -129,7 +144,8 @@ impl Server {
         fs::write(&config, self.config()).unwrap();
         let mut command = Command::new(self.setup.version.binary());
         command.arg("-c").arg(&config);
-        self.process = Some(Process::spawn(command, Stdio::null(), Stdio::null()));
+        let died = File::create(self.dir.path().join("died")).unwrap();
+        self.process = Some(Process::spawn(command, Stdio::null(), died.into()));
         self.wait();
     }
 
@@ -158,7 +174,7 @@ impl Server {
         text
     }
 
-    /// Waits for its first line; a server that ended says why in its log.
+    /// Waits for its first line.
     fn wait(&mut self) {
         let begun = Instant::now();
         loop {
@@ -169,11 +185,29 @@ impl Server {
             if greets && ended.is_none() {
                 return;
             }
-            if ended.is_some() || begun.elapsed() > PATIENCE {
-                let said = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
-                panic!("the server does not come up ({ended:?}):\n{said}");
-            }
+            let late = begun.elapsed() > PATIENCE;
+            assert!(ended.is_none() && !late, "the server does not come up");
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Lines that are told of what a server said.
+const LINES: usize = 40;
+
+/// Where a test fails, what its servers said is told, and whether they still ran.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let ended = self.process.as_mut().map(Process::ended);
+            eprintln!("{:?} {}, ended: {ended:?}", self.setup.version, self.url());
+            for (name, skips_to_last) in [("log", true), ("died", false)] {
+                let said = fs::read_to_string(self.dir.path().join(name)).unwrap_or_default();
+                let before =
+                    said.lines().count().saturating_sub(LINES) * usize::from(skips_to_last);
+                let lines = said.lines().skip(before).take(LINES);
+                lines.for_each(|line| eprintln!("  {name}: {line}"));
+            }
         }
     }
 }

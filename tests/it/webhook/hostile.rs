@@ -2,7 +2,7 @@
 
 use super::{
     client::{PATIENCE, request, tls},
-    served::{Served, limits, review, slow_review},
+    served::{Served, Yes, held_review, limits, review},
 };
 use axum::body::Body;
 use bizrq::webhook::server::Limits;
@@ -119,21 +119,21 @@ async fn idle_connections_keep_no_newcomer_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_for_an_answer_keeps_its_connection() {
-    let served = Served::start(Limits { connections: 4, ..limits() });
+    let yes = Yes::default();
+    let served = Served::start_with(yes.clone(), Limits { connections: 4, ..limits() });
     let mut waiting = Vec::new();
     for n in 0..4 {
         let mut client = served.http1().await;
         let uid = format!("waits-{n}");
         waiting.push(tokio::spawn(async move {
-            let answer = client.review(slow_review(&uid, Duration::from_secs(3))).await;
+            let answer = client.review(held_review(&uid)).await;
             (uid, answer)
         }));
-        // It is sure to be waiting once a review has been on its way for a while; if not, it is merely
-        // one more idle connection, and the test would fail.
-        sleep(Duration::from_millis(400)).await;
+        yes.holds(n + 1).await;
     }
     let newcomer = tls(served.address, &served.ca.0.certificate, b"http/1.1").await;
     assert!(newcomer.is_err(), "every place is used");
+    yes.release(4);
     for waiting in waiting {
         let (uid, answer) = waiting.await.unwrap();
         assert_eq!(answer.unwrap().uid(), uid);
@@ -155,21 +155,14 @@ async fn silence_ends_a_connection_of_http_2() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_reviews_at_once_are_told_to_come_again() {
-    let served = Served::start(Limits { reviews: 1, ..limits() });
-    let mut first = served.http2().await;
-    let slow = slow_review("first", Duration::from_secs(2));
-    let waiting = tokio::spawn(async move { first.review(slow).await });
-    let mut second = served.http2().await;
-    let turned_away = async {
-        loop {
-            let answer = second.review(review("second")).await.unwrap();
-            if answer.status.as_u16() == 503 {
-                return answer;
-            }
-        }
-    };
-    let answer = timeout(PATIENCE, turned_away).await.unwrap();
-    assert_eq!(answer.retry_after.as_deref(), Some("1"));
+    let yes = Yes::default();
+    let served = Served::start_with(yes.clone(), Limits { reviews: 1, ..limits() });
+    let (mut first, mut second) = (served.http2().await, served.http2().await);
+    let waiting = tokio::spawn(async move { first.review(held_review("first")).await });
+    yes.holds(1).await;
+    let answer = second.review(review("second")).await.unwrap();
+    assert_eq!((answer.status.as_u16(), answer.retry_after.as_deref()), (503, Some("1")));
+    yes.release(1);
     assert_eq!(waiting.await.unwrap().unwrap().uid(), "first");
     assert_eq!(second.review(review("second")).await.unwrap().uid(), "second");
     served.stop().await;

@@ -2,7 +2,7 @@
 
 use super::{
     client::{Client, PATIENCE},
-    served::{Served, limits, review, slow_review},
+    served::{Served, Yes, held_review, limits, review},
 };
 use bizrq::webhook::server::Limits;
 use std::{
@@ -55,16 +55,15 @@ async fn a_rotation_under_load_drops_no_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_answers_what_was_asked_and_takes_nothing_new() {
-    let served = Served::start(Limits { notice: Duration::from_secs(1), ..limits() });
+    let yes = Yes::default();
+    let limits = Limits { notice: Duration::from_secs(3), ..limits() };
+    let served = Served::start_with(yes.clone(), limits);
     let (address, ca) = (served.address, served.ca.0.certificate.clone());
     let mut ready = served.http2().await;
     assert_eq!(ready.get("/readyz").await.unwrap().status.as_u16(), 200);
     let mut waiting = served.http2().await;
-    let asked =
-        tokio::spawn(
-            async move { waiting.review(slow_review("late", Duration::from_secs(3))).await },
-        );
-    sleep(Duration::from_millis(200)).await;
+    let asked = tokio::spawn(async move { waiting.review(held_review("late")).await });
+    yes.holds(1).await;
     let ended = served.begin_to_stop();
     // First it says so, and still answers, until nobody is sent here any more.
     let unready = async {
@@ -74,8 +73,14 @@ async fn an_end_answers_what_was_asked_and_takes_nothing_new() {
     };
     timeout(PATIENCE, unready).await.unwrap();
     assert_eq!(ready.review(review("still")).await.unwrap().uid(), "still");
+    let closed = async {
+        while Client::connect(address, &ca, b"h2").await.is_ok() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, closed).await.expect("newcomers are still taken");
+    yes.release(1);
     assert_eq!(asked.await.unwrap().unwrap().uid(), "late");
     timeout(PATIENCE, ended).await.unwrap().unwrap().unwrap();
-    assert!(Client::connect(address, &ca, b"h2").await.is_err());
     assert!(!ready.is_open().await);
 }

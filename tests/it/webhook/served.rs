@@ -1,6 +1,6 @@
 //! A server for tests, and what answers in it.
 
-use super::client::Client;
+use super::client::{Client, PATIENCE};
 use bizrq::{
     clock,
     domain::time::{HOUR_MS, Timestamp},
@@ -21,18 +21,42 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
 
-/// Says yes to every review of `east`, after a while if it has a number of milliseconds in `wait`.
+/// Says yes to every review of `east`: after a while if it has a number of milliseconds in `wait`, when it is released
+/// if it is `held`.
 #[derive(Clone)]
 pub(super) struct Yes {
-    pub(super) answered: Arc<AtomicUsize>,
     pub(super) readiness: Readiness,
+    pub(super) holding: Arc<AtomicUsize>,
+    pub(super) released: Arc<Semaphore>,
 }
 
 impl Default for Yes {
     fn default() -> Self {
-        Self { answered: Arc::default(), readiness: Readiness::Ready }
+        let released = Arc::new(Semaphore::new(0));
+        Self { readiness: Readiness::Ready, holding: Arc::default(), released }
+    }
+}
+
+impl Yes {
+    /// Waits until so many held reviews have come.
+    pub(super) async fn holds(&self, reviews: usize) {
+        let come = async {
+            while self.holding.load(Ordering::Relaxed) < reviews {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(PATIENCE, come).await.expect("a held review does not come");
+    }
+
+    /// Answers so many held reviews.
+    pub(super) fn release(&self, reviews: usize) {
+        self.released.add_permits(reviews);
     }
 }
 
@@ -53,9 +77,12 @@ impl Reviews for Yes {
         let uid = review["request"]["uid"].as_str();
         let uid = uid.ok_or_else(|| NoReview("request.uid is missing".into()))?;
         if let Some(ms) = review["wait"].as_u64() {
-            tokio::time::sleep(Duration::from_millis(ms)).await;
+            sleep(Duration::from_millis(ms)).await;
         }
-        self.answered.fetch_add(1, Ordering::Relaxed);
+        if review["held"] == true {
+            self.holding.fetch_add(1, Ordering::Relaxed);
+            self.released.acquire().await.unwrap().forget();
+        }
         let said = format!("{about:?} of {cluster}");
         let json = json!({"response": {"uid": uid, "allowed": true, "said": said}}).to_string();
         Ok(Answered { json: json.into_bytes(), decision: "allowed", reason: "NothingGrows".into() })
@@ -74,6 +101,11 @@ pub(super) fn review(uid: &str) -> Vec<u8> {
 /// A review that is answered after a while.
 pub(super) fn slow_review(uid: &str, wait: Duration) -> Vec<u8> {
     json!({"request": {"uid": uid}, "wait": wait.as_millis()}).to_string().into_bytes()
+}
+
+/// A review that is answered when [`Yes::release`] says so.
+pub(super) fn held_review(uid: &str) -> Vec<u8> {
+    json!({"request": {"uid": uid}, "held": true}).to_string().into_bytes()
 }
 
 /// An authority, and pairs that it signed.
