@@ -197,6 +197,7 @@ const LINES: usize = 40;
 
 /// Where a test fails, what its servers said is told, and whether they still ran.
 impl Drop for Server {
+    #[expect(clippy::print_stderr, reason = "there is nobody else to tell")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             let ended = self.process.as_mut().map(Process::ended);
