@@ -1,8 +1,10 @@
-//! Notices: a group is told that its cash runs low, and when it is used up, once each. What is due is read off the
-//! ledger (pure); whoever leads tells it, at the computed instant. It decides nothing and appends nothing to the log.
+//! Notices: a group is told that its cash runs low, when it is used up, and when that is over, once each. What is due is
+//! read off the ledger and what was told before (pure); whoever leads tells it, at the computed instant. It decides
+//! nothing and appends nothing to the log.
 //!
 //! ```text
-//!  Ledger ──due (pure)──▶ notices ──by id, never twice──▶ Book of notices: a stream, or a file beside the log
+//!  Ledger ──┐
+//!  Told   ──┴─due (pure)──▶ notices ──each behind the one before──▶ a stream, or a file beside the log ─▶ Told
 //!                └─▶ the next instant ──▶ timer
 //! ```
 
@@ -11,11 +13,13 @@ mod file;
 pub mod metrics;
 #[cfg(feature = "jetstream")]
 mod nats;
+pub mod notice;
 
 use crate::{domain::time::Timestamp, event_log::AnyLog, projection::Projection};
-use due::{Due, Notice};
+use due::Due;
 use metrics::Metrics;
-use std::{collections::BTreeSet, future::Future, pin::pin, sync::Arc, time::Duration};
+use notice::{Notice, Told};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -66,30 +70,37 @@ pub enum Kept {
     File(file::Notices),
     /// On the server that keeps the log.
     #[cfg(feature = "jetstream")]
-    Nats(nats::Notices),
+    Nats(Box<nats::Notices>),
 }
 
 impl Kept {
-    /// The place that belongs to `log`; of one in memory there is none.
+    /// The place that belongs to `log`, and what was told there; of one in memory there is none.
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn of(log: &AnyLog) -> Result<Option<Self>, Error> {
+    pub async fn of(log: &AnyLog) -> Result<Option<(Self, Told)>, Error> {
         Ok(match log {
-            AnyLog::File(log) => Some(Self::File(file::Notices::open(log.dir())?)),
+            AnyLog::File(log) => {
+                let (file, told) = file::Notices::open(log.dir())?;
+                Some((Self::File(file), told))
+            }
             #[cfg(feature = "jetstream")]
-            AnyLog::JetStream(log) => Some(Self::Nats(nats::Notices::open(log).await?)),
+            AnyLog::JetStream(log) => {
+                let (nats, told) = nats::Notices::open(log).await?;
+                Some((Self::Nats(Box::new(nats)), told))
+            }
             AnyLog::Memory(_) => None,
         })
     }
 
-    /// Tells `notice`; whether it was new.
+    /// Tells `notice`; `None`: it is new. Else the last one of its topic, which another process told, or this one when
+    /// it got no answer.
     ///
     /// # Errors
     /// [`Error`]: it may have been told or not. Telling it again is safe.
-    pub async fn tell(&mut self, notice: &Notice) -> Result<bool, Error> {
+    pub async fn tell(&mut self, notice: &Notice) -> Result<Option<Notice>, Error> {
         match self {
-            Self::File(file) => file.tell(notice),
+            Self::File(file) => file.tell(notice).map(|()| None),
             #[cfg(feature = "jetstream")]
             Self::Nats(nats) => nats.tell(notice).await,
         }
@@ -116,15 +127,16 @@ impl Teller {
         Self { log, projection, metrics, now }
     }
 
-    /// Tells while `leads` says so, until `end` comes true. `told` hears what is new, `failed` why something waits.
+    /// Tells while `leads` says so, until `end` comes true. `heard` gets what is new, `failed` hears why something waits.
     pub async fn run(
         self,
         mut leads: watch::Receiver<bool>,
         end: impl Future,
-        told: impl Fn(&Notice),
+        heard: impl Fn(&Notice),
         failed: impl Fn(&str),
     ) {
         let mut end = pin!(end);
+        let mut waits = String::new();
         loop {
             let mut losing = leads.clone();
             let leading = async {
@@ -141,7 +153,14 @@ impl Teller {
                     }
                 };
                 tokio::select! {
-                    Err(error) = self.tell(&told) => failed(&error.to_string()),
+                    Err(error) = self.tell(&heard) => {
+                        let (begins, why) = (self.metrics.waits(true), error.to_string());
+                        // Once: it is tried every second.
+                        if begins || why != waits {
+                            failed(&why);
+                            waits = why;
+                        }
+                    }
                     () = lost => return,
                 }
                 sleep(AGAIN).await;
@@ -153,29 +172,33 @@ impl Teller {
         }
     }
 
-    async fn tell(&self, told: &impl Fn(&Notice)) -> Result<(), Error> {
-        let Some(mut kept) = Kept::of(&self.log).await? else {
+    async fn tell(&self, heard: &impl Fn(&Notice)) -> Result<(), Error> {
+        let Some((mut kept, mut told)) = Kept::of(&self.log).await? else {
             return std::future::pending().await;
         };
-        let (mut known, mut looked, mut next) = (BTreeSet::new(), None, None);
+        self.metrics.waits(false);
+        let (mut looked, mut next) = (None, None);
         loop {
             let status = self.projection.status();
             let now = (self.now)();
             let is_due = looked != Some(status.position) || next.is_some_and(|next| next <= now);
             if status.caught_up && is_due {
-                let due = Due::at(&self.projection.ledger(), now);
+                let due = Due::at(&self.projection.ledger(), &told, now);
                 (looked, next) = (Some(status.position), due.next);
                 for notice in due.notices {
-                    if known.contains(&notice.id) {
-                        continue;
+                    let answer = timeout(PATIENCE, kept.tell(&notice)).await;
+                    match answer.unwrap_or_else(|_| Err(notice.unanswered()))? {
+                        None => {
+                            self.metrics.told(&notice, (self.now)());
+                            heard(&notice);
+                            told.note(notice);
+                        }
+                        Some(other) => {
+                            // What follows from it is looked at anew.
+                            looked = None;
+                            told.note(other);
+                        }
                     }
-                    let is_new = timeout(PATIENCE, kept.tell(&notice)).await;
-                    let is_new = is_new.unwrap_or_else(|_| Err(notice.unanswered()))?;
-                    if is_new {
-                        self.metrics.told(&notice, (self.now)());
-                        told(&notice);
-                    }
-                    known.insert(notice.id);
                 }
             }
             sleep(wait(next, (self.now)())).await;

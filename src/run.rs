@@ -355,9 +355,9 @@ fn tell_groups(
     let teller = notify::Teller::new(log, projection, metrics, clock::now);
     let end = tasks.staged().until(Stage::Watch);
     tasks.spawn(Stage::Watch, "notices", async move {
-        let told = |notice: &notify::due::Notice| {
-            let notify::due::Notice { kind, group, key, threshold, at, .. } = notice;
-            warn!(kind, group, key, threshold, %at, "a notice");
+        let told = |notice: &notify::notice::Notice| {
+            let notify::notice::Notice { kind, group, key, at, message, .. } = notice;
+            warn!(kind, group, key, %at, says = message, "a notice");
         };
         teller.run(leads, end, told, |why| warn!(error = why, "a notice waits")).await;
         Ok(())

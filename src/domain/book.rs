@@ -26,7 +26,7 @@ mod trial;
 mod version;
 mod workload;
 
-pub use cash::{Course, Exhaustion, Piece, Spend};
+pub use cash::{Course, Exhaustion, Mark, Outlay, Piece, Spend};
 pub use pace::Pace;
 pub use quotas::{Declaration, Declared, Invalid, Limits, Outcome, Proposal, Spec};
 pub use reservations::Asked;

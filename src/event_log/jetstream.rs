@@ -193,6 +193,20 @@ impl JetStreamLog {
         &self.name
     }
 
+    /// The name of the stream beside the log that takes `subject` (which may end in `>`), for what follows from the log
+    /// and is told to others: kept as safely as the log. If none takes it, one is made, called `stream`.
+    ///
+    /// # Errors
+    /// [`OpenError`]: it cannot be made, or what is there could lose what it is told.
+    pub async fn side_stream(
+        &self,
+        stream: &str,
+        subject: &str,
+        description: &str,
+    ) -> Result<String, OpenError> {
+        stream::beside(&self.streams.current(), stream, subject, description).await
+    }
+
     /// The tree before the first record that the server has: not empty where that continues another log.
     ///
     /// # Errors

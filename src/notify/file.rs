@@ -1,12 +1,13 @@
 //! Notices beside an embedded log: a file in its folder, a line each. The folder has one writer, so a line that is on
 //! disk is a notice that was told; half a line at the end is one that was not.
 
-use super::{Error, due::Notice};
-use serde::Deserialize;
+use super::{
+    Error,
+    notice::{Notice, Told},
+};
 use std::{
-    collections::BTreeSet,
     fs::{File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
@@ -18,33 +19,25 @@ const NAME: &str = "notices.jsonl";
 pub struct Notices {
     path: PathBuf,
     file: File,
-    ids: BTreeSet<String>,
     /// How long the file is up to its last whole line.
     end: u64,
 }
 
-#[derive(Deserialize)]
-struct Told {
-    id: String,
-}
-
 impl Notices {
-    pub(super) fn open(dir: &Path) -> Result<Self, Error> {
+    /// The file in `dir`, made if it is not there, and what it says.
+    pub(super) fn open(dir: &Path) -> Result<(Self, Told), Error> {
         let path = dir.join(NAME);
         let opened = read(&path);
-        let (file, ids, end) =
+        let (file, told, end) =
             opened.map_err(|source| Error::File { path: path.clone(), source })?;
-        Ok(Self { path, file, ids, end })
+        Ok((Self { path, file, end }, told))
     }
 
-    pub(super) fn tell(&mut self, notice: &Notice) -> Result<bool, Error> {
-        if self.ids.contains(&notice.id) {
-            return Ok(false);
-        }
+    /// Nobody else writes here: what follows what was read is new.
+    pub(super) fn tell(&mut self, notice: &Notice) -> Result<(), Error> {
         let written = self.write(notice);
         self.end = written.map_err(|source| Error::File { path: self.path.clone(), source })?;
-        self.ids.insert(notice.id.clone());
-        Ok(true)
+        Ok(())
     }
 
     fn write(&mut self, notice: &Notice) -> io::Result<u64> {
@@ -59,20 +52,26 @@ impl Notices {
     }
 }
 
-fn read(path: &Path) -> io::Result<(File, BTreeSet<String>, u64)> {
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+fn read(path: &Path) -> io::Result<(File, Told, u64)> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     if let Some(dir) = path.parent() {
         // A file that is new is in its folder, too, before anything in it counts.
         File::open(dir)?.sync_all()?;
     }
-    let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at.saturating_add(1));
-    let lines = text.get(..whole).unwrap_or_default();
-    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let ids = lines.map(|line| serde_json::from_slice(line).map(|told: Told| told.id));
-    Ok((file, ids.collect::<Result<_, _>>()?, u64::try_from(whole).unwrap_or(u64::MAX)))
+    let (mut told, mut end, mut line) = (Told::default(), 0_u64, Vec::new());
+    let mut lines = BufReader::new(&file);
+    for number in 1_u64.. {
+        line.clear();
+        let length = lines.read_until(b'\n', &mut line)?;
+        if line.pop() != Some(b'\n') {
+            break;
+        }
+        let notice = serde_json::from_slice(&line);
+        let wrong = |error| io::Error::other(format!("line {number} is no notice: {error}"));
+        told.note(notice.map_err(wrong)?);
+        end = end.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+    }
+    Ok((file, told, end))
 }
 
 #[cfg(test)]

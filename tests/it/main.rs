@@ -22,6 +22,7 @@ mod kinds;
 mod log_cli;
 mod meter;
 mod nats;
+mod notices;
 mod observe;
 mod oracle;
 mod quota_cli;

@@ -17,6 +17,7 @@ mod credentials;
 mod faults;
 mod harness;
 mod log;
+mod notices;
 mod permissions;
 mod rollover;
 mod unsafe_streams;

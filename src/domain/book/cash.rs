@@ -86,6 +86,52 @@ pub enum Exhaustion {
     Never,
 }
 
+/// Something that a budget comes to, and never leaves again while its terms stay: amounts are milli-units ×
+/// milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// So much of it is used: spent by the group itself, or given to its children.
+    Used(i128),
+    /// So much was spent by the group and everything below it.
+    Consumed(i128),
+    /// The group itself spent something, and of what `hard` leaves to it beside its children this many percent.
+    Own {
+        /// Of a hundred, or more.
+        percent: u16,
+        /// The budget.
+        hard: i128,
+    },
+}
+
+/// What a group spent and gave by an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outlay {
+    /// Its own spend.
+    pub own: i128,
+    /// What its children got or took, whichever is more.
+    pub given: i128,
+    /// What the whole subtree spent; 0 where nobody asked.
+    pub consumed: i128,
+}
+
+impl Mark {
+    /// Whether `outlay` has come to it.
+    #[must_use]
+    pub fn is_passed(self, outlay: &Outlay) -> bool {
+        let Outlay { own, given, consumed } = *outlay;
+        match self {
+            Self::Used(amount) => own.saturating_add(given) >= amount,
+            Self::Consumed(amount) => consumed >= amount,
+            Self::Own { percent, hard } => {
+                // own ≥ percent/100 × (hard − given), which no later instant undoes.
+                let percent = i128::from(percent);
+                let spent = own.saturating_mul(100).saturating_add(given.saturating_mul(percent));
+                own > 0 && spent >= hard.saturating_mul(percent)
+            }
+        }
+    }
+}
+
 /// Budgets at an instant. `budget` is a key `cash/K`; amounts are milli-units × milliseconds.
 impl Book {
     /// `cash/K`, if any group ever limited it.
@@ -132,6 +178,37 @@ impl Book {
         below.fold(0, |sum: i128, g| sum.saturating_add(spend.spent(g, key, at)))
     }
 
+    /// What `group` spent of `key` itself by `at`, gave its children, and, with `whole`, what its subtree spent.
+    #[must_use]
+    pub fn outlay(
+        &self,
+        group: GroupId,
+        key: KeyId,
+        spend: &impl Spend,
+        whole: bool,
+        at: Timestamp,
+    ) -> Outlay {
+        let own = spend.spent(group, key, at);
+        let given = self.budget_used(group, key, spend, at).saturating_sub(own);
+        let consumed = if whole { self.consumed(group, key, spend, at) } else { 0 };
+        Outlay { own, given, consumed }
+    }
+
+    fn passes(
+        &self,
+        group: GroupId,
+        key: KeyId,
+        spend: &impl Spend,
+        mark: Mark,
+        at: Timestamp,
+    ) -> bool {
+        match mark {
+            Mark::Used(amount) => self.budget_used(group, key, spend, at) >= amount,
+            Mark::Consumed(amount) => self.consumed(group, key, spend, at) >= amount,
+            Mark::Own { .. } => mark.is_passed(&self.outlay(group, key, spend, false, at)),
+        }
+    }
+
     /// What is left of `group`'s own budget for `key`; negative after it was overspent, `None` where it lists
     /// no `cash/K`.
     #[must_use]
@@ -151,20 +228,20 @@ impl Book {
     #[must_use]
     pub fn exhaustion(&self, group: GroupId, key: KeyId, spend: &impl Spend) -> Option<Exhaustion> {
         let limit = self.line(group, self.budget_of(key)?).limit?;
-        Some(self.reaches(group, key, spend, limit))
+        Some(self.reaches(group, key, spend, Mark::Used(limit)))
     }
 
-    /// The same for any `amount` of the budget: when so much of it is used.
+    /// The same for any mark: when the budget comes to it.
     #[must_use]
     pub fn reaches(
         &self,
         group: GroupId,
         key: KeyId,
         spend: &impl Spend,
-        amount: i128,
+        mark: Mark,
     ) -> Exhaustion {
         let since = self.opened(group).unwrap_or(Timestamp::MIN);
-        let used_up = |at| self.budget_used(group, key, spend, at) >= amount;
+        let used_up = |at| self.passes(group, key, spend, mark, at);
         if !used_up(Timestamp::MAX) {
             return Exhaustion::Never;
         }
@@ -185,7 +262,7 @@ impl Book {
             match &course {
                 Some(course) => {
                     let joined = Joined { before: spend, hour, course };
-                    self.budget_used(group, key, &joined, at) >= amount
+                    self.passes(group, key, &joined, mark, at)
                 }
                 None => used_up(at),
             }

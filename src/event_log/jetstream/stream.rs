@@ -4,6 +4,7 @@
 use super::{
     OpenError, StreamError,
     connect::reason,
+    rollover,
     state::{DECISIONS, FACTS, NOTES, Shared},
 };
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
@@ -47,6 +48,37 @@ pub(super) async fn create_or_check(shared: &Shared) -> Result<(), OpenError> {
     }
 }
 
+/// The name of the stream beside the log that takes `subject`: of one that is there, when it keeps what it is told as
+/// safely as a log; else of one that is made, called `stream`.
+pub(super) async fn beside(
+    log: &Shared,
+    stream: &str,
+    subject: &str,
+    description: &str,
+) -> Result<String, OpenError> {
+    let subjects = [subject.to_owned()];
+    // By its subject: the log may have had another name when it was made.
+    let name = rollover::names(log, subject).await?.pop().unwrap_or_else(|| stream.to_owned());
+    let side = log.beside(&name);
+    match check_for(&side, Use::Append, &subjects).await {
+        Err(OpenError::Absent { .. }) => {}
+        checked => return checked.map(|()| name),
+    }
+    let config = Config {
+        subjects: subjects.to_vec(),
+        description: Some(description.to_owned()),
+        ..wanted(&side)
+    };
+    let made = side.jetstream.create_stream(config).await;
+    match check_for(&side, Use::Append, &subjects).await {
+        Err(OpenError::Absent { log }) => {
+            let why = made.err().map_or_else(|| "it is gone".to_owned(), |error| reason(&error));
+            Err(OpenError::Create { log, why })
+        }
+        checked => checked.map(|()| name),
+    }
+}
+
 /// Whether its settings are safe, in words.
 pub(super) async fn judged(shared: &Shared) -> Result<String, StreamError> {
     match check(shared, Use::Append).await {
@@ -59,13 +91,17 @@ pub(super) async fn judged(shared: &Shared) -> Result<String, StreamError> {
 
 /// Sees that the stream is there and safe.
 pub(super) async fn check(shared: &Shared, wanted: Use) -> Result<(), OpenError> {
+    check_for(shared, wanted, &subjects()).await
+}
+
+async fn check_for(shared: &Shared, wanted: Use, subjects: &[String]) -> Result<(), OpenError> {
     let config = match shared.settings().await {
         Ok(config) => config,
         Err(StreamError::Gone { log }) => return Err(OpenError::Absent { log }),
         Err(error) => return Err(error.into()),
     };
     let was_rolled_over = wanted == Use::Read && config.known.sealed;
-    let mut differences = differences(&config.known, was_rolled_over);
+    let mut differences = differences(&config.known, was_rolled_over, subjects);
     differences.extend(newer_differences(&config.all));
     if differences.is_empty() {
         return Ok(());
@@ -182,7 +218,7 @@ fn subjects() -> Vec<String> {
 }
 
 /// What is not as it must be.
-fn differences(config: &Config, was_rolled_over: bool) -> Vec<Difference> {
+fn differences(config: &Config, was_rolled_over: bool, subjects: &[String]) -> Vec<Difference> {
     let limited = |n: i64| n > 0;
     let mut subjects_found = config.subjects.clone();
     subjects_found.sort();
@@ -246,7 +282,7 @@ fn differences(config: &Config, was_rolled_over: bool) -> Vec<Difference> {
             "records would be told to whoever listens",
         ),
         (
-            subjects_found != subjects() && !was_rolled_over,
+            subjects_found != subjects && !was_rolled_over,
             format!("subjects are {}", config.subjects.join(", ")),
             "",
             "appends would miss it, or others' messages would come in",
@@ -255,7 +291,7 @@ fn differences(config: &Config, was_rolled_over: bool) -> Vec<Difference> {
     let wrong = checks.into_iter().filter(|(wrong, ..)| *wrong);
     wrong
         .map(|(_, found, wanted, why)| {
-            let wanted = if wanted.is_empty() { subjects().join(", ") } else { wanted.to_owned() };
+            let wanted = if wanted.is_empty() { subjects.join(", ") } else { wanted.to_owned() };
             Difference { found, wanted, why }
         })
         .collect()
@@ -265,7 +301,7 @@ fn differences(config: &Config, was_rolled_over: bool) -> Vec<Difference> {
 pub(super) fn list(differences: &[Difference]) -> String {
     let each = differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     format!(
-        "{each}. Let an administrator edit the stream, or name another in the address: nats://host:port/STREAM"
+        "{each}. Let an administrator edit the stream, or, of a log, name another in the address: nats://host:port/STREAM"
     )
 }
 

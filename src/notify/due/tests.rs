@@ -1,24 +1,25 @@
 //! A team with a budget of eight core-hours and two cores from the third hour on: four hours to the end.
 
-use super::{Due, Notice};
+use super::{Due, Notice, Told};
 use crate::domain::{
     event::{Data, Event, EventId},
     ledger::Ledger,
     merkle::Hash,
     time::{HOUR_MS, ORIGIN, Timestamp},
 };
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-struct Told {
+struct World {
     ledger: Ledger,
     position: u64,
+    told: Told,
 }
 
 fn hour(n: i64) -> Timestamp {
     ORIGIN.shifted(HOUR_MS * n)
 }
 
-impl Told {
+impl World {
     fn tell(&mut self, at: Timestamp, subject: &str, data: Data<'_>) {
         self.position += 1;
         let (id, source) = (EventId(self.position.into()), "/clusters/east".into());
@@ -26,72 +27,184 @@ impl Told {
         self.ledger.apply(self.position, Hash::default(), &event).unwrap();
     }
 
-    fn quota(&mut self, at: Timestamp, generation: u32, cash: u32) {
+    fn quota(&mut self, at: Timestamp, generation: u32, hard: &str) {
         let text = format!(
             r#"{{"uid":"uid","resourceVersion":"{generation}","generation":{generation},
-                "spec":{{"hard":{{"cash/limits.cpu":"{cash}"}}}}}}"#
+                "spec":{{"hard":{{{hard}}}}}}}"#
         );
         let data = Data::QuotaDeclared(serde_json::from_str(&text).unwrap());
         self.tell(at, "quotas/team", data);
     }
 
-    fn team() -> Self {
-        let mut told = Self { ledger: Ledger::default(), position: 0 };
-        told.quota(hour(1), 1, 8);
-        let text = r#"{"uid":"pod","group":"team","node":"a","models":{},
-            "held":{"requests":{},"limits":{"cpu":"2"}},"basis":"Bound"}"#;
-        told.tell(hour(3), "pods/n/p", Data::PodStarted(serde_json::from_str(text).unwrap()));
-        told
+    fn pod(&mut self, group: &str, cores: u32, at: Timestamp) {
+        let text = format!(
+            r#"{{"uid":"pod of {group}","group":"{group}","node":"a","models":{{}},
+            "held":{{"requests":{{}},"limits":{{"cpu":"{cores}"}}}},"basis":"Bound"}}"#
+        );
+        self.tell(at, "pods/n/p", Data::PodStarted(serde_json::from_str(&text).unwrap()));
     }
 
-    fn due(&self, at: Timestamp) -> Due {
-        Due::at(&self.ledger, at)
+    fn new() -> Self {
+        Self { ledger: Ledger::default(), position: 0, told: Told::default() }
+    }
+
+    fn team() -> Self {
+        let mut world = Self::new();
+        world.quota(hour(1), 1, r#""cash/limits.cpu":"8""#);
+        world.pod("team", 2, hour(3));
+        world
+    }
+
+    fn look(&self, at: Timestamp) -> Due {
+        Due::at(&self.ledger, &self.told, at)
+    }
+
+    /// What is told at an instant, and told with that.
+    fn told(&mut self, at: Timestamp) -> Vec<Notice> {
+        let notices = self.look(at).notices;
+        notices.iter().for_each(|notice| self.told.note(notice.clone()));
+        notices
     }
 }
 
-fn seen(due: &Due) -> Vec<(u8, Timestamp)> {
-    due.notices.iter().map(|n| (n.threshold, n.at)).collect()
+fn kinds(notices: &[Notice]) -> Vec<(&str, Option<u16>)> {
+    notices.iter().map(|n| (n.kind.as_str(), n.threshold)).collect()
 }
 
 #[test]
 fn each_threshold_is_due_at_its_millisecond_and_the_next_is_known() {
-    let told = Told::team();
+    let mut world = World::team();
     // Two cores spend 4, 6.4, 7.2 and 8 core-hours in 2, 3.2, 3.6 and 4 hours.
     let crossings = [2 * HOUR_MS, HOUR_MS * 16 / 5, HOUR_MS * 18 / 5, 4 * HOUR_MS];
     let crossings = crossings.map(|after| hour(3).shifted(after));
-    let mut all = Vec::new();
     for (threshold, at) in [50, 80, 90, 100].into_iter().zip(crossings) {
-        let before = told.due(at.shifted(-1));
-        assert_eq!((seen(&before), before.next), (all.clone(), Some(at)));
-        all.push((threshold, at));
-        assert_eq!(seen(&told.due(at)), all);
+        let before = world.look(at.shifted(-1));
+        assert_eq!((before.notices, before.next), (vec![], Some(at)));
+        let told = world.told(at);
+        assert_eq!(
+            told.iter().map(|n| (n.threshold, n.at)).collect::<Vec<_>>(),
+            [(Some(threshold), at)]
+        );
     }
-    let end = told.due(hour(100));
-    assert_eq!((seen(&end), end.next), (all, None));
-    assert_eq!(end.notices.last().map(|n| n.kind), Some("cash.exhausted"));
+    let end = hour(7).shifted(1);
+    assert_eq!(world.look(hour(7)).next, Some(end));
+    assert_eq!(kinds(&world.told(end)), [("cash.overdraft", None)]);
+    assert_eq!(world.told(hour(100)), []);
+}
+
+#[test]
+fn what_is_far_off_is_looked_for_when_it_is_near() {
+    let world = World::team();
+    assert_eq!(world.look(hour(3)).next, Some(hour(3).shifted(super::AHEAD)));
 }
 
 #[test]
 fn whoever_asks_again_finds_the_same_ids_and_no_two_notices_share_one() {
-    let told = Told::team();
-    let ids = |due: Due| due.notices.into_iter().map(|n: Notice| n.id).collect::<Vec<_>>();
-    let (first, later) = (ids(told.due(hour(7))), ids(told.due(hour(50))));
+    let world = World::team();
+    let ids = |due: Due| due.notices.into_iter().map(|n| n.id).collect::<Vec<_>>();
+    let (first, later) = (ids(world.look(hour(8))), ids(world.look(hour(50))));
     assert_eq!(first, later);
-    assert_eq!(first.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
+    assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 5);
 }
 
 #[test]
-fn a_new_budget_has_notices_of_its_own() {
-    let mut told = Told::team();
-    let old: BTreeMap<_, _> =
-        told.due(hour(7)).notices.into_iter().map(|n| (n.id, n.threshold)).collect();
-    told.quota(hour(7), 2, 16);
-    let due = told.due(hour(7));
-    assert_eq!(seen(&due), [(50, hour(7))]);
-    assert!(due.notices.iter().all(|n| !old.contains_key(&n.id)));
+fn an_edit_of_anything_else_tells_nothing() {
+    let mut world = World::team();
+    assert_eq!(world.told(hour(8)).len(), 5);
+    world.quota(hour(8), 2, r#""limits.cpu":"5","cash/limits.cpu":"8""#);
+    world.quota(hour(8), 3, r#""limits.cpu":"6","cash/limits.cpu":"8""#);
+    assert_eq!(world.told(hour(8)), []);
+}
+
+#[test]
+fn a_larger_budget_takes_back_what_is_no_more_and_it_is_told_again_when_it_is_crossed_again() {
+    let mut world = World::team();
+    let first: Vec<_> = world.told(hour(7));
+    assert_eq!(first.len(), 4);
+    world.quota(hour(7), 2, r#""cash/limits.cpu":"16""#);
+    let replenished = world.told(hour(7));
+    let expected = [80, 90, 100].map(|percent| ("cash.replenished", Some(percent)));
+    assert_eq!(kinds(&replenished), expected, "half of sixteen is still used");
+    assert!(replenished.iter().all(|n| !n.stands && n.number == 2));
+    // 80 % of 16 are 12.8: 6.4 hours from the third on.
+    let again = world.told(hour(3).shifted(HOUR_MS * 64 / 10));
+    assert_eq!(kinds(&again), [("cash.threshold", Some(80))]);
+    assert_eq!(again[0].number, 3);
+    assert!(first.iter().all(|n| n.id != again[0].id));
+    // The limit goes: nothing of it is left standing.
+    world.quota(hour(10), 3, "");
+    assert_eq!(kinds(&world.told(hour(10))), [50, 80].map(|p| ("cash.lifted", Some(p))));
+    assert_eq!(world.told.standing().count(), 0);
+}
+
+#[test]
+fn a_correction_takes_back_what_it_makes_untrue() {
+    let mut world = World::team();
+    assert_eq!(world.told(hour(7)).len(), 4);
+    let text = format!(
+        r#"{{"key":"limits.cpu","exact":"{}","period":{{"from":"{}","to":"{}"}},"why":"w","by":"b"}}"#,
+        -1_000 * i128::from(HOUR_MS) * 3 / 2,
+        hour(4),
+        hour(5),
+    );
+    let data = Data::UsageAdjusted(serde_json::from_str(&text).unwrap());
+    world.tell(hour(7), "accounts/team", data);
+    let told = world.told(hour(7));
+    assert_eq!(kinds(&told), [90, 100].map(|percent| ("cash.withdrawn", Some(percent))));
+}
+
+#[test]
+fn what_children_have_is_not_the_groups_own() {
+    let mut world = World::new();
+    world.quota(hour(0), 1, r#""cash/limits.cpu":"10""#);
+    let child = r#"{"uid":"child","resourceVersion":"2","generation":1,
+        "spec":{"parent":"team","hard":{"cash/limits.cpu":"8"}}}"#;
+    world.tell(hour(0), "quotas/child", Data::QuotaDeclared(serde_json::from_str(child).unwrap()));
+    assert_eq!(world.told(hour(1)), [], "given, and not spent");
+    world.pod("team", 1, hour(1));
+    let told = world.told(hour(2));
+    assert_eq!(kinds(&told), [("cash.threshold", Some(50))], "one of its own two");
+    assert!(
+        told[0].message.contains("50 % of its own 2 of cash/limits.cpu"),
+        "{}",
+        told[0].message
+    );
+    world.pod("child", 4, hour(2));
+    // One hour later: team spent 2 of its own, the child 4 of its 8; together 6 of 10.
+    let told = world.told(hour(3));
+    let own = [80, 90, 100].map(|p| ("team", Some(p)));
+    let groups: Vec<_> = told.iter().map(|n| (n.group.as_str(), n.threshold)).collect();
+    assert_eq!(groups, [&own[..], &[("team", Some(50)), ("child", Some(50))]].concat());
+    assert_eq!(told[3].kind, "consumed.threshold");
+}
+
+#[test]
+fn whoever_has_read_less_tells_nothing_newer() {
+    let mut world = World::team();
+    let mut behind = World::team();
+    world.quota(hour(7), 2, r#""cash/limits.cpu":"16""#);
+    for notice in world.told(hour(8)) {
+        behind.told.note(notice);
+    }
+    // By the old budget all of it is used; 50 % was told by a ledger that knew the new one.
+    let told: Vec<_> = behind.told(hour(8)).iter().map(|n| n.threshold).collect();
+    assert_eq!(told, [Some(80), Some(90), Some(100), None]);
+    let behind = kinds_of_standing(&behind.told);
+    assert_eq!(behind.len(), 5);
+}
+
+fn kinds_of_standing(told: &Told) -> Vec<Option<u16>> {
+    told.standing().map(|(_, notice)| notice.threshold).collect()
+}
+
+#[test]
+fn a_clock_that_is_behind_takes_nothing_back() {
+    let mut world = World::team();
+    assert_eq!(world.told(hour(7)).len(), 4);
+    assert_eq!(world.told(hour(5)), []);
 }
 
 #[test]
 fn a_group_without_a_budget_is_told_nothing() {
-    assert_eq!(Due::at(&Ledger::default(), hour(9)), Due::default());
+    assert_eq!(Due::at(&Ledger::default(), &Told::default(), hour(9)), Due::default());
 }

@@ -2,15 +2,17 @@
 
 use super::{
     credentials::options,
+    notices::notice,
     server::{Server, Setup, Version},
 };
 use bizrq::{
     domain::event::{ClusterBound, Data, Event, EventId},
     event_log::{
-        AppendError, EventLog, NewEvent,
+        AnyLog, AppendError, EventLog, NewEvent,
         conformance::{decision, fact, numbers},
         jetstream::{Credentials, JetStreamLog, OpenError, Secret},
     },
+    notify::Kept,
 };
 use std::time::Duration;
 
@@ -76,7 +78,14 @@ async fn everybody_can_do_what_they_need_and_nothing_else() {
         for log in [&replica, &observer, &auditor] {
             nobody_else_touches_the_stream(log).await;
         }
+        let (notices, notice) = (AnyLog::JetStream(replica.clone()), notice(50, 1));
+        let (mut kept, _) = Kept::of(&notices).await.unwrap().unwrap();
+        assert_eq!(kept.tell(&notice).await.unwrap(), None);
         let other = open("bizrq-auditor", "of-auditor").await.unwrap();
+        let (mut kept, told) = Kept::of(&AnyLog::JetStream(other.clone())).await.unwrap().unwrap();
+        assert_eq!(told.standing().count(), 1, "whoever may read the log may read what was told");
+        let telling = tokio::time::timeout(Duration::from_secs(1), kept.tell(&notice)).await;
+        assert!(!matches!(telling, Ok(Ok(None))), "{telling:?}");
         refused(other.append(vec![fact(7)]).await);
         assert_eq!(numbers(&replica, 1).await, [1, 77, 3, 5]);
     }

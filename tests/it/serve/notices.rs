@@ -34,8 +34,9 @@ async fn append(log: &JetStreamLog, id: u128, at: Timestamp, subject: &str, data
     log.append(vec![NewEvent::new(&event).unwrap()]).await.unwrap();
 }
 
-/// Thresholds that stand in the stream, by the instant that each names; each once.
-async fn told(server: &Server) -> BTreeMap<i64, Value> {
+/// Thresholds that stand in the stream, each once, with how many milliseconds late each came there. What is over the
+/// budget is not one of them.
+async fn told(server: &Server) -> BTreeMap<i64, (Value, i64)> {
     let client = async_nats::connect(server.url()).await.unwrap();
     let Ok(mut stream) = jetstream::new(client).get_stream("BIZRQ_NOTICES").await else {
         return BTreeMap::new();
@@ -45,8 +46,14 @@ async fn told(server: &Server) -> BTreeMap<i64, Value> {
     for sequence in 1..=last {
         let message = stream.get_raw_message(sequence).await.unwrap();
         let notice: Value = serde_json::from_slice(&message.payload).unwrap();
-        let threshold = notice["threshold"].as_i64().unwrap();
-        assert!(told.insert(threshold, notice).is_none(), "{threshold} % is told twice");
+        let Some(threshold) = notice["threshold"].as_i64() else {
+            assert_eq!(notice["kind"], "cash.overdraft");
+            continue;
+        };
+        let at = Timestamp::parse(notice["at"].as_str().unwrap()).unwrap();
+        let late =
+            i64::try_from(message.time.unix_timestamp_nanos() / 1_000_000).unwrap() - at.millis();
+        assert!(told.insert(threshold, (notice, late)).is_none(), "{threshold} % is told twice");
     }
     told
 }
@@ -72,6 +79,8 @@ async fn a_budget_that_ends_while_its_process_is_dead_is_told_once_at_its_instan
         assert!(begun.elapsed() < PATIENCE, "half of it is used");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    let (_, late) = told(&server).await[&50];
+    assert!((0..=1_000).contains(&late), "half of it is told {late} ms late");
     process.kill();
     let end = begin.shifted(LASTS);
     while clock::now() < end {
@@ -91,7 +100,7 @@ async fn a_budget_that_ends_while_its_process_is_dead_is_told_once_at_its_instan
     tokio::time::sleep(Duration::from_secs(2)).await;
     let told = told(&server).await;
     assert_eq!(told.keys().copied().collect::<Vec<_>>(), [50, 80, 90, 100]);
-    for (threshold, notice) in told {
+    for (threshold, (notice, _)) in told {
         let at = begin.shifted(LASTS * threshold / 100);
         assert_eq!(notice["at"], at.to_string(), "{threshold} %");
     }
