@@ -13,5 +13,6 @@ pub mod lease;
 pub mod meta;
 pub mod placement;
 pub mod pod;
+pub mod reviewed;
 #[cfg(feature = "service")]
 pub mod trust;

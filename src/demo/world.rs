@@ -150,8 +150,11 @@ impl World {
         let known = cast::NODES.into_iter().find(|(_, node, _)| *node == name);
         let (cluster, _, model) = known.unwrap_or((cast::EAST, name, None));
         let source = self.cluster(cluster).source;
-        let data =
-            Data::NodeObserved(NodeObserved { models: cast::on(model), ready: ready.into() });
+        let data = Data::NodeObserved(NodeObserved {
+            models: cast::on(model),
+            ready: ready.into(),
+            clock: None,
+        });
         let subject = format!("nodes/{name}");
         self.record.tell(Said { source, subject: &subject, time: now, now, data })
     }

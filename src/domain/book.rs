@@ -166,6 +166,15 @@ impl Book {
         sum.max(cell.used().saturating_sub(cell.limit))
     }
 
+    /// How many groups with an account are charged something themselves that no review admitted.
+    #[must_use]
+    pub fn unreviewed_groups(&self) -> usize {
+        let is_unreviewed = |group: &GroupId| {
+            self.keys(*group).iter().any(|key| self.tree.cell(*group, *key).unreviewed > 0)
+        };
+        self.accounts().filter(is_unreviewed).count()
+    }
+
     /// The nearest group at or above `group` that lists `key`, if there is one.
     #[must_use]
     pub fn lister(&self, group: GroupId, key: KeyId) -> Option<GroupId> {

@@ -555,6 +555,27 @@ pub struct NodeObserved<'a> {
     /// Status of the condition `Ready`: `True`, `False`, `Unknown`.
     #[serde(borrow)]
     pub ready: Text<'a>,
+    /// Where its clock is more than two seconds off the API server's, or was and is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<NodeClock>,
+}
+
+/// One write of a node's status by two clocks, both cut to whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+pub struct NodeClock {
+    /// When the kubelet said it, by the node's clock.
+    pub node: Timestamp,
+    /// When it was taken, by the API server's clock.
+    pub api: Timestamp,
+}
+
+impl NodeClock {
+    /// Milliseconds by which the node is ahead; negative: behind.
+    #[must_use]
+    pub fn ahead(&self) -> i64 {
+        self.node.since(self.api)
+    }
 }
 
 /// Data of `cluster.bound`.

@@ -124,6 +124,11 @@ impl Kind {
         self.controllers.iter().any(|c| **c == *user)
     }
 
+    /// The fields at the top of an object that are read, beside its metadata: `spec`, perhaps `status`.
+    pub fn fields_read(&self) -> impl Iterator<Item = &str> {
+        self.keep.fields().filter(|field| *field != "metadata")
+    }
+
     /// Whether it has a scale subresource.
     #[must_use]
     pub fn has_scale(&self) -> bool {

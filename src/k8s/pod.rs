@@ -131,6 +131,8 @@ pub struct Condition {
     pub reason: String,
     /// When `status` changed last.
     pub last_transition_time: Option<Time>,
+    /// Of a node: when its kubelet said so last.
+    pub last_heartbeat_time: Option<Time>,
 }
 
 /// The state of a container.

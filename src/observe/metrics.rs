@@ -12,6 +12,8 @@ pub struct Metrics {
     unreadable: IntCounterVec,
     expired: IntCounterVec,
     waiting: IntGaugeVec,
+    uncovered: IntGaugeVec,
+    skewed: IntGaugeVec,
 }
 
 impl Metrics {
@@ -23,7 +25,9 @@ impl Metrics {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             register(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
         };
-        let waiting = Opts::new("bizrq_observe_queue_length", "Facts that wait for the log");
+        let gauge = |name: &str, help: &str| {
+            register(registry, IntGaugeVec::new(Opts::new(name, help), &["cluster"])?)
+        };
         Ok(Self {
             events: counter("bizrq_observe_events_total", "Facts told", &["cluster", "type"])?,
             unwitnessed: counter(
@@ -46,7 +50,15 @@ impl Metrics {
                 "Admissions and proposals that never became real, and former charges given back",
                 &["cluster"],
             )?,
-            waiting: register(registry, IntGaugeVec::new(waiting, &["cluster"])?)?,
+            waiting: gauge("bizrq_observe_queue_length", "Facts that wait for the log")?,
+            uncovered: gauge(
+                "bizrq_observe_uncovered_pods",
+                "Pods that are charged to a group although no API server asks about them",
+            )?,
+            skewed: gauge(
+                "bizrq_observe_skewed_nodes",
+                "Nodes whose clock is more than two seconds off the API server's",
+            )?,
         })
     }
 
@@ -73,9 +85,18 @@ impl Metrics {
     }
 
     pub(super) fn waiting(&self, cluster: &str, facts: usize) {
-        let facts = i64::try_from(facts).unwrap_or(i64::MAX);
-        self.waiting.with_label_values(&[cluster]).set(facts);
+        set(&self.waiting, cluster, facts);
     }
+
+    /// Of who does not lead both are 0.
+    pub(super) fn seen(&self, cluster: &str, uncovered_pods: usize, skewed_nodes: usize) {
+        set(&self.uncovered, cluster, uncovered_pods);
+        set(&self.skewed, cluster, skewed_nodes);
+    }
+}
+
+fn set(gauge: &IntGaugeVec, cluster: &str, count: usize) {
+    gauge.with_label_values(&[cluster]).set(i64::try_from(count).unwrap_or(i64::MAX));
 }
 
 fn register<C: Collector + Clone + 'static>(

@@ -3,7 +3,7 @@
 
 use super::{pods::Sighting, watch::Resource};
 use crate::{
-    domain::time::Timestamp,
+    domain::{event::NodeClock, time::Timestamp},
     k8s::{
         context,
         crd::QuotaObject,
@@ -240,5 +240,15 @@ impl SeenNode {
     pub(super) fn ready(&self) -> (&str, Option<Timestamp>) {
         let ready = self.status.conditions.iter().find(|condition| condition.kind == "Ready");
         ready.map_or(("", None), |c| (&c.status, c.last_transition_time.map(|time| time.0)))
+    }
+
+    /// The kubelet's last write of the status by both clocks; `None` where the server does not keep when that was
+    /// (before 1.22).
+    pub(super) fn clock(&self) -> Option<NodeClock> {
+        let said = self.status.conditions.iter().filter_map(|c| c.last_heartbeat_time).max()?;
+        let writes = self.metadata.managed_fields.iter();
+        let own = writes.filter(|w| (&*w.manager, &*w.subresource) == ("kubelet", "status"));
+        let taken = own.filter_map(|write| write.time).max()?;
+        Some(NodeClock { node: said.0, api: taken.0 })
     }
 }

@@ -173,6 +173,9 @@ impl<L: EventLog + 'static> Observer<L> {
                 () = changed(&mut leads, leading) => {}
                 ended = self.observe(&mut watching, lead.as_mut()) => return ended,
             }
+            if let Some(metrics) = &self.metrics {
+                metrics.seen(&self.cluster.name, 0, 0);
+            }
             before = watching.end();
         }
     }
@@ -400,6 +403,7 @@ impl<L: EventLog + 'static> Observer<L> {
         if let Some(metrics) = &self.metrics {
             metrics.drifted(&self.cluster.name, lead.view.take_drift());
             metrics.waiting(&self.cluster.name, lead.feed.len());
+            metrics.seen(&self.cluster.name, lead.view.uncovered(), lead.view.skewed());
         }
         Ok(())
     }

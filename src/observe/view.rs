@@ -10,6 +10,7 @@
 //! A pod waits a moment for its owner and its node, if these are not known yet; what is learnt too late becomes a
 //! move that is dated when it was true.
 
+mod coverage;
 mod facts;
 mod nodes;
 mod pods;
@@ -35,6 +36,7 @@ use crate::{
     },
     k8s::{context::Context, kinds::Kinds, meta::ObjectMeta},
 };
+use coverage::Coverage;
 use nodes::Nodes;
 use pods::Kept;
 use quotas::Quotas;
@@ -63,6 +65,7 @@ pub(super) struct View {
     /// Of each list of pods one more.
     generation: u64,
     nodes: Nodes,
+    coverage: Coverage,
     workloads: Map<Uid, Workload>,
     quotas: Quotas,
     /// What is to be looked at, in order.
@@ -104,6 +107,7 @@ impl View {
             namespaces: Map::default(),
             generation: 0,
             nodes,
+            coverage: Coverage::default(),
             workloads: Map::default(),
             quotas: Quotas::default(),
             changed: VecDeque::new(),
@@ -259,6 +263,7 @@ impl View {
             Topic::Kind(_) => self.lose_object(named, absent),
             Topic::Quotas => self.lose_quota(named),
             Topic::Nodes => self.nodes.lose(&named.name),
+            Topic::Namespaces => self.coverage.lose(&named.name),
             _ => {}
         }
     }
@@ -266,6 +271,7 @@ impl View {
     fn see_namespace(&mut self, meta: &ObjectMeta) {
         let Some(version) = self.version(meta) else { return };
         let name = self.shared.text(&meta.name);
+        self.see_coverage(&name, meta);
         let last = |owners: &Owners| owners.namespace(&name).and_then(Timeline::last).cloned();
         let before = last(&self.owners);
         self.owners.see_namespace(Arc::clone(&name), version);

@@ -19,6 +19,7 @@ struct Metrics {
     repeated: IntGauge,
     snapshot: IntGauge,
     root: IntGaugeVec,
+    unreviewed: IntGauge,
 }
 
 /// Registers what a fold shows.
@@ -43,11 +44,15 @@ pub fn register(registry: &Registry, seen: Projection) -> Result<(), prometheus:
         )?,
         snapshot: gauge("bizrq_projection_snapshot_position", "Position of the last snapshot")?,
         root: IntGaugeVec::new(root, &["root"])?,
+        unreviewed: gauge(
+            "bizrq_projection_unreviewed_groups",
+            "Groups in which something is charged that no review admitted",
+        )?,
     }))
 }
 
 impl Metrics {
-    fn all(&self) -> [&dyn Collector; 9] {
+    fn all(&self) -> [&dyn Collector; 10] {
         [
             &self.position,
             &self.committed,
@@ -58,6 +63,7 @@ impl Metrics {
             &self.repeated,
             &self.snapshot,
             &self.root,
+            &self.unreviewed,
         ]
     }
 }
@@ -78,7 +84,11 @@ impl Collector for Metrics {
         self.quarantined.set(number(status.quarantined));
         self.repeated.set(number(status.repeated));
         self.snapshot.set(number(status.snapshot));
-        let root = self.seen.ledger().root().to_string();
+        let ledger = self.seen.ledger();
+        let root = ledger.root().to_string();
+        let unreviewed = ledger.book().map_or(0, |book| book.unreviewed_groups());
+        drop(ledger);
+        self.unreviewed.set(i64::try_from(unreviewed).unwrap_or(i64::MAX));
         self.root.reset();
         self.root.with_label_values(&[&root]).set(1);
         self.all().into_iter().flat_map(Collector::collect).collect()

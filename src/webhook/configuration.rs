@@ -9,16 +9,16 @@
 //!
 //! What keeps bizrq itself alive must never wait for bizrq: hence the exclusions. Nothing here is applied anywhere.
 
-use crate::k8s::kinds::{Kind, Kinds};
+use crate::k8s::{
+    kinds::{Kind, Kinds},
+    reviewed::{EXCLUDED, MANAGED, is_reviewed},
+};
+use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The names of the two configurations, which bizrq may get, watch and patch.
 pub const NAMES: [&str; 2] = ["bizrq-workloads", "bizrq-quotas"];
-/// The label of namespaces in which nothing is asked about.
-pub const EXCLUDED: &str = "bizrq.io/excluded";
-/// The label of namespaces whose pods are asked about one by one.
-pub const MANAGED: &str = "bizrq.io/managed";
 /// The label with a namespace's own name; API servers since 1.21 set it themselves.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// No API server waits longer: a review takes milliseconds, and a user waits with it.
@@ -38,6 +38,11 @@ pub struct Asking {
     /// The certificate (`NAMESPACE/NAME`) whose authority cert-manager is to write into the configurations; without,
     /// bizrq writes its own.
     pub inject_ca_from: Option<String>,
+    /// Whom the API server is to believe, in PEM; without, whoever writes it later.
+    pub authority: Option<String>,
+    /// Whether the API server takes conditions (since Kubernetes 1.30): then it does not even ask about an update that
+    /// changes nothing that is read.
+    pub conditions: bool,
 }
 
 /// How an API server reaches the webhook.
@@ -69,15 +74,21 @@ impl Asking {
             {"key": EXCLUDED, "operator": "DoesNotExist"},
             {"key": NAMESPACE_NAME, "operator": "NotIn", "values": self.excluded},
         ]});
-        let workloads = self.webhook("workloads", "workloads", workloads(kinds), &outside);
-        let pods = self.webhook("pods", "workloads", pods(), &managed);
+        let mut workloads = self.webhook("workloads", "workloads", workloads(kinds), &outside);
+        let mut pods = self.webhook("pods", "workloads", pods(), &managed);
         let quotas = self.webhook("quotas", "quotas", quotas(), &json!({}));
+        if self.conditions {
+            let [those, others] = [is_reviewed, |kind: &Kind| !is_reviewed(kind)];
+            workloads["matchConditions"] = changes_something(kinds, those);
+            pods["matchConditions"] = changes_something(kinds, others);
+        }
         let [first, second] = NAMES;
         [self.configuration(first, vec![workloads, pods]), self.configuration(second, vec![quotas])]
     }
 
     fn configuration(&self, name: &str, webhooks: Vec<Value>) -> Value {
-        let mut metadata = json!({"name": name, "labels": {"app.kubernetes.io/name": "bizrq"}});
+        let mut metadata = json!({"name": name, "labels": {
+            "app.kubernetes.io/name": "bizrq", "app.kubernetes.io/component": "admission"}});
         if let Some(certificate) = &self.inject_ca_from {
             metadata["annotations"] = json!({"cert-manager.io/inject-ca-from": certificate});
         }
@@ -97,6 +108,10 @@ impl Asking {
             }}),
             Reach::Url(base) => json!({"url": format!("{}{path}", base.trim_end_matches('/'))}),
         };
+        let mut client = client;
+        if let Some(authority) = &self.authority {
+            client["caBundle"] = json!(ByteString(authority.clone().into_bytes()));
+        }
         json!({
             "name": format!("{name}.bizrq.io"),
             "admissionReviewVersions": ["v1"],
@@ -132,10 +147,17 @@ fn workloads(kinds: &Kinds) -> Value {
     rules.collect()
 }
 
-/// Pods have a webhook of their own, and a template that nothing runs asks for nothing.
-fn is_reviewed(kind: &Kind) -> bool {
-    let is_core = kind.api_versions.iter().any(|version| !version.contains('/'));
-    !(is_core && ["Pod", "PodTemplate"].contains(&&*kind.kind))
+/// Of an update only what changes a field that some kind is read for, a label or an annotation. What changes none of
+/// them asks for what it asked for before, and is allowed without a record: so no answer is missing.
+fn changes_something(kinds: &Kinds, of: impl Fn(&Kind) -> bool) -> Value {
+    let read = kinds.iter().filter(|kind| of(kind)).flat_map(|kind| kind.fields_read());
+    let fields: BTreeSet<&str> = read.chain(["metadata.labels", "metadata.annotations"]).collect();
+    let changed = fields.into_iter().map(|field| {
+        let [new, old] = ["object", "oldObject"].map(|object| format!("{object}.{field}"));
+        format!("has({new}) != has({old}) || (has({new}) && {new} != {old})")
+    });
+    let any = std::iter::once("request.operation != 'UPDATE'".to_owned()).chain(changed);
+    json!([{"name": "changes-something", "expression": any.collect::<Vec<_>>().join(" || ")}])
 }
 
 fn pods() -> Value {

@@ -64,7 +64,7 @@ pub(crate) fn installed_alone(test: &str) -> Option<RwLockWriteGuard<'static, In
 
 fn lock(test: &str) -> Option<&'static RwLock<Installed>> {
     static INSTALLED: OnceLock<Option<RwLock<Installed>>> = OnceLock::new();
-    let start = |plane| RwLock::new(Installed::start(plane));
+    let start = |plane| RwLock::new(Installed::alone(plane, &quotas()));
     INSTALLED.get_or_init(|| own(test).map(start)).as_ref()
 }
 
@@ -79,16 +79,18 @@ pub(crate) fn bizrq(arguments: &[&str], input: &str) -> Output {
 }
 
 impl Installed {
-    fn start(plane: ControlPlane) -> Self {
+    /// With a log of its own, on which these quotas are declared before anybody asks.
+    pub(crate) fn alone(plane: ControlPlane, quotas: &[Value]) -> Self {
         let nats = Server::start(Version::New);
         let log = nats.url();
-        let quotas = quotas();
         let file = plane.file("quotas.yaml");
         fs::write(&file, json!({"kind": "List", "items": quotas}).to_string()).unwrap();
-        bizrq(&["quota", "apply", "--log", &log, file.to_str().unwrap()], "");
+        if !quotas.is_empty() {
+            bizrq(&["quota", "apply", "--log", &log, file.to_str().unwrap()], "");
+        }
         let mut installed = Self::on(plane, QUOTA_CLUSTER, log);
         installed.nats = Some(nats);
-        for quota in &quotas {
+        for quota in quotas {
             installed.plane.admin().apply(quota).succeeds();
         }
         installed
@@ -245,6 +247,28 @@ impl Installed {
         lines.pop().expect("a line of the group")
     }
 
+    /// Cores that a group is charged, as its status shows them.
+    pub(crate) fn used_now(&self, group: &str) -> usize {
+        let status = self.plane.admin().get(&format!("bizrq {group}"))["status"].take();
+        let used = status["used"]["limits.cpu"].as_str().map(|text| text.parse::<usize>());
+        used.map_or(0, Result::unwrap)
+    }
+
+    /// Deployments of a group, each of one core, that the API server has.
+    pub(crate) fn there(&self, group: &str) -> usize {
+        let label = format!("deployments -A -l biz.group.resource.quota={group}");
+        self.plane.admin().get(&label)["items"].as_array().unwrap().len()
+    }
+
+    /// The API server has so many Deployments of a group, and in the end bizrq charges for these and no others.
+    pub(crate) fn counts(&self, group: &str, deployments: usize) {
+        assert_eq!(self.there(group), deployments, "{group}");
+        eventually(&format!("{group} is charged for what is there"), || {
+            let used = self.used_now(group);
+            if used == deployments { Ok(()) } else { Err(used.to_string()) }
+        });
+    }
+
     /// Records of these types, with their positions; the oldest first.
     pub(crate) fn tail(&self, types: &str) -> Vec<Value> {
         let tail = ["log", "tail", "--log", &self.log, "--last", "100000", "--type", types];
@@ -272,7 +296,7 @@ pub(crate) fn quota(name: &str, parent: &str, cpu: u32) -> Value {
 }
 
 /// The departments of one company, which has 466 cores left to give, and groups of others; one for each test.
-fn quotas() -> [Value; 16] {
+fn quotas() -> [Value; 19] {
     [
         quota("company", "", 1000),
         quota("small", "company", 10),
@@ -288,8 +312,11 @@ fn quotas() -> [Value; 16] {
         quota("both", "", 10),
         quota("restored", "", 20),
         quota("autoscaled", "", 10),
-        quota("thirds", "", 60),
+        quota("thirds", "", 300),
+        quota("others", "", 200),
         quota("cold", "", 10),
+        quota("rolled", "", 10),
+        quota("going", "", 10),
     ]
 }
 

@@ -2,17 +2,15 @@
 //! refuse, admit and show.
 
 use super::{
-    control_plane::{eventually, runtime},
+    control_plane::eventually,
+    crowd::{self, Answers},
     installation::{ACCOUNT, installed, installed_alone, paused, quota},
-    nodes::client,
+    oracle,
+    outages::job,
+    pods::{deployment, of_app, runs},
 };
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Api, api::PostParams};
 use serde_json::json;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 #[test]
 fn certificates_of_its_own_are_kept_in_a_secret_and_trusted_by_both_configurations() {
@@ -93,6 +91,55 @@ fn a_group_in_which_workloads_run_is_not_removed() {
     installed.plane.admin().run("delete bizrq held").fails_with(&refused);
 }
 
+/// Its pods are asked about one by one, too: there is no room for a surge, so each old one goes before a new one comes.
+#[test]
+fn a_rolling_update_at_the_limit_completes_where_pods_are_asked_about() {
+    let (test, name) = ("a_rolling_update_at_the_limit_completes", "rolled");
+    let Some(installed) = installed(test) else { return };
+    let plane = &installed.plane;
+    plane.namespace(name, &[("bizrq.io/managed", "true")]);
+    let group = json!({"biz.group.resource.quota": name});
+    plane.alice().apply(&deployment(name, "web", &group, 5, "2")).succeeds();
+    runs(plane, name, "web", 5);
+    plane.alice().run(&format!("set image deployment web main=stand-in:2 -n {name}")).succeeds();
+    let rolled = format!("rollout status deployment web -n {name} --timeout=110s");
+    plane.alice().run(&rolled).succeeds();
+    runs(plane, name, "web", 5);
+    for pod in of_app(plane, name, "web") {
+        assert_eq!(pod.spec.unwrap().containers[0].image.as_deref(), Some("stand-in:2"));
+    }
+    let full = ["used: limits.cpu=10, limited: limits.cpu=10"];
+    plane.alice().run(&format!("scale deployment web -n {name} --replicas=6")).fails_with(&full);
+}
+
+/// Deployments, Jobs, pods: whatever goes is asked about by nobody.
+#[test]
+fn a_namespace_goes_with_all_that_is_in_it_while_both_replicas_are_away() {
+    let (test, name) = ("a_namespace_goes_while_both_replicas_are_away", "going");
+    let Some(mut installed) = installed_alone(test) else { return };
+    installed.plane.namespace(name, &[("bizrq.io/managed", "true")]);
+    let group = json!({"biz.group.resource.quota": name});
+    let alice = installed.plane.alice();
+    alice.apply(&deployment(name, "web", &group, 3, "1")).succeeds();
+    alice.apply(&job(name, "batch", 600)).succeeds();
+    runs(&installed.plane, name, "web", 3);
+    runs(&installed.plane, name, "batch", 2);
+    for place in 0..2 {
+        installed.kill(place);
+    }
+    installed.apply(name, "more", name, 1).fails_with(&["failed calling webhook"]);
+    let gone = format!("delete namespace {name} --timeout=100s --request-timeout=0");
+    installed.plane.admin().run(&gone).succeeds();
+    for place in 0..2 {
+        installed.run(place);
+    }
+    eventually("nothing is charged any more", || match installed.used_now(name) {
+        0 => Ok(()),
+        used => Err(used.to_string()),
+    });
+    oracle::agrees(&installed, name, name);
+}
+
 /// Each of them would fit alone.
 #[test]
 fn of_two_children_created_at_once_that_together_exceed_their_parent_one_passes() {
@@ -108,62 +155,33 @@ fn of_two_children_created_at_once_that_together_exceed_their_parent_one_passes(
     assert!(said.iter().any(|said| said.err.contains("limits.cpu")), "{said:?}");
 }
 
-/// 20 clients, 2,000 Deployments of one core each, groups with room for 300 and 200; one replica is killed on the way.
+/// Groups with room for 300 and 200; one replica is killed on the way.
 #[test]
 fn of_two_thousand_deployments_at_once_exactly_as_many_are_admitted_as_fit() {
     let Some(mut installed) = installed_alone("of_two_thousand_deployments_at_once") else {
         return;
     };
     installed.plane.namespace("crowd", &[]);
-    let kubeconfig = installed.plane.file("kubeconfig");
-    let refused = Arc::new(AtomicUsize::new(0));
-    let crowd = async {
-        let client = client(&kubeconfig, "alice").await;
-        let api: Api<Deployment> = Api::namespaced(client, "crowd");
-        let mut clients = tokio::task::JoinSet::new();
-        for one in 0..20 {
-            let (api, refused) = (api.clone(), Arc::clone(&refused));
-            clients.spawn(async move {
-                for n in 0..100 {
-                    let group = ["left", "right"][n % 2];
-                    let labels = json!({"biz.group.resource.quota": group});
-                    let object = paused("crowd", &format!("d-{one}-{n}"), &labels, 1);
-                    let object = serde_json::from_value(object).unwrap();
-                    create(&api, &object, &refused).await;
-                }
-            });
-        }
-        clients.join_all().await;
+    let object = |group: &str, n: usize| {
+        let labels = json!({"biz.group.resource.quota": group});
+        paused("crowd", &format!("d-{n}"), &labels, 1)
     };
+    let answers = Arc::<Answers>::default();
     std::thread::scope(|scope| {
-        let crowd = scope.spawn(|| runtime().block_on(crowd));
-        eventually("some were refused", || match refused.load(Ordering::Relaxed) {
-            0..50 => Err("too few".to_owned()),
+        let (kubeconfig, told) = (installed.plane.file("kubeconfig"), Arc::clone(&answers));
+        let crowd = scope.spawn(move || {
+            crowd::create(&kubeconfig, ["left", "right"], Arc::new(object), &told);
+        });
+        eventually("some were refused", || match answers.counts() {
+            [_, 0..50, _] => Err("too few".to_owned()),
             _ => Ok(()),
         });
         installed.kill(0);
         installed.run(0);
         crowd.join().unwrap();
     });
+    assert_eq!(answers.counts(), [500, 1500, 0]);
     for (group, fit) in [("left", 300), ("right", 200)] {
-        let label = format!("deployments -n crowd -l biz.group.resource.quota={group}");
-        let items = installed.plane.admin().get(&label)["items"].as_array().unwrap().len();
-        assert_eq!(items, fit, "{group}");
-    }
-    assert_eq!(refused.load(Ordering::Relaxed), 1500);
-}
-
-/// Creates it, or is refused; what fails for another reason (its replica was killed) is tried again.
-async fn create(api: &Api<Deployment>, object: &Deployment, refused: &AtomicUsize) {
-    loop {
-        match api.create(&PostParams::default(), object).await {
-            Ok(_) => return,
-            Err(kube::Error::Api(status)) if status.message.contains("exceeded quota: ") => {
-                refused.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-            Err(kube::Error::Api(status)) if status.code == 409 => return,
-            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
-        }
+        installed.counts(group, fit);
     }
 }

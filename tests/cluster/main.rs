@@ -13,7 +13,9 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod control_plane;
+mod crowd;
 mod definition;
+mod first;
 mod installation;
 mod installed;
 mod kubectl;

@@ -3,8 +3,8 @@
 
 use super::{
     control_plane::{ControlPlane, eventually, runtime},
-    installation::{Installed, installed, paused},
-    nodes::client,
+    crowd::{self, Answers},
+    installation::{installed, paused},
     pods::{deployment, runs},
 };
 use axum::{
@@ -18,8 +18,7 @@ use bizrq::{
     domain::time::HOUR_MS,
     webhook::tls::{Current, Pair, issue, server_config},
 };
-use k8s_openapi::{ByteString, api::apps::v1::Deployment};
-use kube::{Api, api::PostParams};
+use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use std::{
     net::TcpListener,
@@ -149,14 +148,6 @@ fn play_webhook(plane: &ControlPlane, namespace: &str) {
     plane.admin().apply(&configuration).succeeds();
 }
 
-/// How often each answer was given.
-#[derive(Debug, Default)]
-struct Answers {
-    admitted: AtomicUsize,
-    over_quota: AtomicUsize,
-    by_the_other: AtomicUsize,
-}
-
 /// What bizrq admitted and the other refused holds its reservation until it is certain that it never came.
 #[test]
 fn with_a_second_webhook_that_refuses_every_third_exactly_what_fits_is_admitted_in_the_end() {
@@ -170,55 +161,30 @@ fn with_a_second_webhook_that_refuses_every_third_exactly_what_fits_is_admitted_
         let said = plane.alice().with_input("create --dry-run=server -f -", &probe);
         if said.err.contains("every third is refused") { Ok(()) } else { Err(said.out + &said.err) }
     });
-    let answers = runtime().block_on(crowd(&installed, name));
-    let [admitted, over_quota, by_the_other] =
-        [&answers.admitted, &answers.over_quota, &answers.by_the_other]
-            .map(|count| count.load(Ordering::Relaxed));
-    assert_eq!(admitted + over_quota + by_the_other, 200, "{answers:?}");
-    assert!(admitted <= 60 && by_the_other >= 20, "{answers:?}");
-    assert_eq!(deployments(plane, name), admitted);
+    let groups = [("thirds", 300), ("others", 200)];
+    let create = |prefix: &'static str| {
+        let object = move |group: &str, n: usize| {
+            let labels = json!({"biz.group.resource.quota": group});
+            paused(name, &format!("{prefix}-{n}"), &labels, 1)
+        };
+        let answers = Arc::<Answers>::default();
+        let groups = groups.map(|(group, _)| group);
+        crowd::create(&plane.file("kubeconfig"), groups, Arc::new(object), &answers);
+        answers.counts()
+    };
+    let [admitted, over_quota, by_another] = create("first");
+    assert_eq!(admitted + over_quota + by_another, crowd::ALL);
+    assert!(admitted <= 500 && by_another >= 200, "{admitted}, {by_another} by another");
 
     plane.admin().run(&format!("delete validatingwebhookconfiguration {name}")).succeeds();
-    for n in admitted..60 {
-        eventually("what the other refused is given back", || {
-            installed.apply(name, &format!("later-{n}"), name, 1).done()
-        });
+    eventually("what the other refused is given back", || {
+        let used = groups.map(|(group, _)| installed.used_now(group));
+        let there = groups.map(|(group, _)| installed.there(group));
+        if used == there { Ok(()) } else { Err(format!("{used:?} are charged, {there:?} there")) }
+    });
+    let [later, ..] = create("second");
+    assert_eq!(admitted + later, 500);
+    for (group, fit) in groups {
+        installed.counts(group, fit);
     }
-    let full = ["requested: limits.cpu=1, used: limits.cpu=60, limited: limits.cpu=60"];
-    installed.apply(name, "more", name, 1).fails_with(&full);
-    assert_eq!(deployments(plane, name), 60);
-}
-
-/// Ten clients that create twenty Deployments each, of which 60 fit.
-async fn crowd(installed: &Installed, name: &'static str) -> Arc<Answers> {
-    let client = client(&installed.plane.file("kubeconfig"), "alice").await;
-    let (answers, mut clients) = (Arc::<Answers>::default(), tokio::task::JoinSet::new());
-    for one in 0..10 {
-        let (client, answers) = (client.clone(), Arc::clone(&answers));
-        clients.spawn(async move {
-            let api: Api<Deployment> = Api::namespaced(client, name);
-            let labels = json!({"biz.group.resource.quota": name});
-            for n in 0..20 {
-                let object = paused(name, &format!("d-{one}-{n}"), &labels, 1);
-                let object = serde_json::from_value(object).unwrap();
-                let count = match api.create(&PostParams::default(), &object).await {
-                    Ok(_) => &answers.admitted,
-                    Err(kube::Error::Api(status)) if status.message.contains("exceeded quota") => {
-                        &answers.over_quota
-                    }
-                    Err(kube::Error::Api(status)) if status.message.contains("every third") => {
-                        &answers.by_the_other
-                    }
-                    Err(error) => panic!("{error}"),
-                };
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-    }
-    clients.join_all().await;
-    answers
-}
-
-fn deployments(plane: &ControlPlane, namespace: &str) -> usize {
-    plane.admin().get(&format!("deployments -n {namespace}"))["items"].as_array().unwrap().len()
 }

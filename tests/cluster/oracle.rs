@@ -9,6 +9,7 @@ use bizrq::{
     domain::{hours::NanoHours, time::Timestamp},
 };
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Milli-units of what every pod here holds: one core.
 const CORE: i128 = 1000;
@@ -36,9 +37,9 @@ pub(crate) fn agrees(installed: &Installed, namespace: &str, group: &str) {
     let written = installed.plane.nodes.written(namespace);
     assert!(!written.is_empty());
     let segments = eventually(&format!("{namespace}: the log says what was written"), || {
-        let facts = installed.tail("pod");
+        let facts = by_pod(installed.tail("pod"));
         let segments = written.iter().map(|(uid, written)| {
-            let segment = Segment::of(&facts, uid)?;
+            let segment = Segment::of(facts.get(uid).map_or(&[], Vec::as_slice), uid)?;
             segment.fits(written).map_err(|why| format!("pod {uid}: {why}, {written:?}"))?;
             Ok(segment)
         });
@@ -53,13 +54,23 @@ pub(crate) fn agrees(installed: &Installed, namespace: &str, group: &str) {
     assert_eq!(line["provisional"], segments.iter().any(Segment::is_provisional), "{line}");
 }
 
+/// The events of each pod, in their order.
+fn by_pod(facts: Vec<Value>) -> BTreeMap<String, Vec<Value>> {
+    let mut pods = BTreeMap::<String, Vec<Value>>::new();
+    for mut fact in facts {
+        let event = fact["event"].take();
+        let uid = event["data"]["uid"].as_str().unwrap().to_owned();
+        pods.entry(uid).or_default().push(event);
+    }
+    pods
+}
+
 impl Segment {
     /// What the log says of a pod: of its stops the best, as long as none shows that it lived on.
     fn of(facts: &[Value], uid: &str) -> Result<Self, String> {
-        let of_pod = || facts.iter().map(|fact| &fact["event"]).filter(|e| e["data"]["uid"] == uid);
         let of = |kind: &'static str| {
             let name = format!("io.bizrq.pod.{kind}.v1");
-            of_pod().filter(move |event| event["type"] == *name)
+            facts.iter().filter(move |event| event["type"] == *name)
         };
         let start = of("started").next().ok_or_else(|| format!("pod {uid} has not started"))?;
         if start["data"]["basis"] != "Bound" {

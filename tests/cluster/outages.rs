@@ -140,7 +140,7 @@ fn begin(installed: &Installed, name: &str) {
 }
 
 /// A Job of two pods with a core each, for so many seconds.
-fn job(name: &str, job: &str, seconds: u32) -> Value {
+pub(super) fn job(name: &str, job: &str, seconds: u32) -> Value {
     let mut template = template(&json!({"app": job}), "1");
     template["metadata"]["annotations"][SECONDS] = seconds.to_string().into();
     template["spec"]["restartPolicy"] = "Never".into();

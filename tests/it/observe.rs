@@ -6,3 +6,4 @@ mod facts;
 mod played;
 mod stand;
 mod swept;
+mod watched_over;

@@ -1,6 +1,7 @@
 //! The webhook's server and its certificates, by a real client over real TLS where there is something to see.
 
 mod answers;
+mod asking;
 mod certificates;
 pub(crate) mod client;
 mod cluster;

@@ -87,6 +87,12 @@ impl Keep {
         fields.get_mut(at).map_or(Err(Clash), |(_, field)| field.add(rest, what))
     }
 
+    /// The fields that are kept of a map.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
+        let fields = if let Self::Inside(fields) = self { fields.as_slice() } else { &[] };
+        fields.iter().map(|(field, _)| &**field)
+    }
+
     /// Reads one place both ways, where one of them includes the other.
     fn join(&mut self, other: Self) -> Result<(), Clash> {
         match (&mut *self, other) {

@@ -24,12 +24,12 @@ use std::sync::Arc;
 /// What is kept of a pod.
 pub(super) struct Kept {
     uid: Arc<str>,
-    namespace: Arc<str>,
+    pub(super) namespace: Arc<str>,
     name: Arc<str>,
     pub(super) node: Arc<str>,
     pub(super) declared: Timeline,
     history: History,
-    mirrored: bool,
+    pub(super) mirrored: bool,
     /// The list of pods that showed it last.
     generation: u64,
     /// What it counted under from its first version on, as it was told.
@@ -47,6 +47,15 @@ pub(super) struct Kept {
     own: Option<(Arc<str>, Arc<Resources>)>,
     /// Its end was told.
     over: bool,
+    /// It is counted among those that nobody is asked about.
+    pub(super) uncovered: bool,
+}
+
+impl Kept {
+    /// Whether it is there, and has not ended.
+    pub(super) fn lives(&self) -> bool {
+        !self.absent && !self.deleted && self.history.last_version().is_none()
+    }
 }
 
 /// What surrounds a pod.
@@ -105,6 +114,7 @@ impl View {
                 fresh: true,
                 own: None,
                 over: false,
+                uncovered: false,
             }
         });
         if kept.node.is_empty() {
@@ -200,6 +210,8 @@ impl View {
         if self.comparing && !fresh {
             self.facts.drift += missing;
         }
+        let uncovered = assigned.last().is_some_and(|(_, now)| self.is_uncovered(&kept, now));
+        self.count_uncovered(&mut kept, uncovered);
         kept.history.settle();
         if kept.deleted || kept.absent {
             if let Some(inside) = self.namespaces.get_mut(&kept.namespace) {
@@ -363,9 +375,8 @@ impl View {
         };
         let id = ObjectId { cluster, uid };
         let Some(last) = kept.history.sightings().last().cloned() else { return false };
-        let lives = !kept.absent && !kept.deleted && kept.history.last_version().is_none();
         let proof = last.proof.unwrap_or(self.reached).max(self.reached);
-        let Some(pod) = ledger.meter().pod(id).filter(|_| lives) else { return false };
+        let Some(pod) = ledger.meter().pod(id).filter(|_| kept.lives()) else { return false };
         if let Some(stop) = pod.ended() {
             // It was given up, and lives.
             if !stop.basis.is_provisional() || stop.time >= proof {

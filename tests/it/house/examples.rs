@@ -28,8 +28,8 @@ fn examples_of_the_readme_do_what_they_show() {
     for line in readme.blocks("sh").into_iter().flatten() {
         let line = line.replace("cargo run --release --", "bizrq");
         // What needs a cluster or a server, serves for long, or checks the project itself, is not run here.
-        let alone =
-            line.starts_with("bizrq") && !line.contains("://") && !line.contains(" --serve");
+        let alone = line.starts_with("bizrq")
+            && !["://", " --serve", " --context"].iter().any(|what| line.contains(what));
         let ours = alone && (has_replay || !line.starts_with("bizrq-replay"));
         if !ours {
             continue;

@@ -134,6 +134,14 @@ impl Stand {
         metrics.map(|metric| metric.get_counter().get_value() as u64).sum()
     }
 
+    /// What a gauge says.
+    pub(crate) fn shown(&self, name: &str) -> u64 {
+        let families = self.metrics.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        let metrics = family.into_iter().flat_map(|family| family.get_metric());
+        metrics.map(|metric| metric.get_gauge().get_value() as u64).sum()
+    }
+
     /// Ends it, in order.
     pub(crate) async fn close(mut self) {
         let _ = self.end.take().unwrap().send(());
