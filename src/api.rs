@@ -7,23 +7,25 @@
 //!  GET /v1/usage           whole hours       GET /v1/events          the log, as it grows
 //! ```
 //!
-//! It only reads: the fold's ledger for a question, the log for events. As long as it asks nobody who they are, it
-//! listens on loopback only, and answers only who calls it by a loopback name, so that no page of the web can ask it.
+//! It only reads: the fold's ledger for a question, the log for events. Who asks sees what [`Access`] says of their token.
+//! As long as it asks nobody who they are, it listens on loopback only, and answers only who calls it by a loopback name,
+//! so that no page of the web can ask it.
 
+pub mod access;
 mod answer;
 mod events;
 mod page;
 mod problem;
 mod quotas;
 mod usage;
+mod view;
 
-use crate::{
-    domain::{ledger::Ledger, time::Timestamp},
-    event_log::AnyLog,
-    projection::Projection,
-};
+pub use access::Access;
+
+use crate::{domain::time::Timestamp, event_log::AnyLog, projection::Projection};
+use access::{Asker, Sees};
 use axum::{
-    Router,
+    Extension, Router,
     extract::{Request, State},
     http::{HeaderValue, header},
     middleware::{self, Next},
@@ -37,6 +39,7 @@ use tokio::{
     sync::{Semaphore, watch},
     task::spawn_blocking,
 };
+use view::View;
 
 /// Questions that are worked on at once; one more waits.
 const QUESTIONS: usize = 4;
@@ -52,6 +55,8 @@ pub struct Source {
     pub projection: Projection,
     /// The instant that spend is counted up to.
     pub now: fn() -> Timestamp,
+    /// Who may see what.
+    pub access: Access,
 }
 
 /// What every request sees.
@@ -71,13 +76,14 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Binds `address`, which must be of this host alone.
+/// Binds `address`, which must be of this host alone unless `access` asks who comes.
 ///
 /// # Errors
 /// What the operating system says; [`io::ErrorKind::PermissionDenied`] of an address that others reach.
-pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    if !address.ip().is_loopback() {
-        let why = "the API asks nobody who they are, so it listens on 127.0.0.1 or [::1] only";
+pub async fn bind(address: SocketAddr, access: &Access) -> io::Result<TcpListener> {
+    if access.is_open() && !address.ip().is_loopback() {
+        let why = "the API asks nobody who they are, so it listens on 127.0.0.1 or [::1] only; \
+                   make it know tokens first";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     TcpListener::bind(address).await
@@ -103,26 +109,31 @@ pub async fn serve(
 fn routes(source: Source, ending: watch::Receiver<bool>) -> Router {
     let places = Arc::new([Semaphore::new(WAITING), Semaphore::new(QUESTIONS)]);
     let listeners = Arc::new(Semaphore::new(events::LISTENERS));
-    Router::new()
+    let api = Api { source, places, listeners, ending };
+    let asked = Router::new()
         .route("/v1/quotas", get(quotas::all))
         .route("/v1/quotas/{name}", get(quotas::one))
         .route("/v1/usage", get(usage::usage))
         .route("/v1/events", get(events::events))
+        .route_layer(middleware::from_fn_with_state(api.clone(), identify));
+    Router::new()
+        .merge(asked)
         .route("/", get(page::html))
         .route("/page.css", get(page::css))
         .route("/page.js", get(page::js))
         .fallback(async || {
             Problem::not_found("there is nothing under this path; see / or /v1/quotas")
         })
-        .layer(middleware::from_fn(guard))
-        .with_state(Api { source, places, listeners, ending })
+        .layer(middleware::from_fn_with_state(api.clone(), guard))
+        .with_state(api)
 }
 
 impl Api {
-    /// Works a question out on the ledger as it is now, away from who serves connections.
+    /// Works a question out on what `sees` shows of the ledger as it is now, away from who serves connections.
     async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Ledger, Timestamp) -> Result<T, Problem> + Send + 'static,
+        sees: Sees,
+        question: impl FnOnce(&View<'_>, Timestamp) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let [waiting, working] = &*self.places;
         let Ok(_waits) = waiting.try_acquire() else { return Err(Problem::busy()) };
@@ -131,19 +142,43 @@ impl Api {
             return Err(Problem::not_ready());
         }
         let source = self.source.clone();
-        let answered =
-            spawn_blocking(move || question(&source.projection.ledger(), (source.now)()));
+        let answered = spawn_blocking(move || {
+            let ledger = source.projection.ledger();
+            question(&View::new(&ledger, &sees)?, (source.now)())
+        });
         answered.await.unwrap_or_else(|died| Err(Problem::internal(&died)))
     }
 }
 
 type Shared = State<Api>;
+/// What who asks may see.
+type Seen = Extension<Sees>;
+
+/// Finds out who asks; no answer is worked out for who may see nothing.
+async fn identify(State(api): Shared, mut request: Request, next: Next) -> Response {
+    // A request's body cannot be shared, so nothing of it is kept while others are asked.
+    let asker = Asker::of(request.headers());
+    let identified = async {
+        let asker = asker?;
+        let sees = api.source.access.sees(&asker).await?;
+        Ok::<_, Problem>((asker, sees))
+    };
+    match identified.await {
+        Ok((asker, sees)) => {
+            request.extensions_mut().insert(asker);
+            request.extensions_mut().insert(sees);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
 
 /// Turns away who calls this host by another name (a page of the web whose name leads here), and tells browsers to
 /// load nothing from elsewhere.
-async fn guard(request: Request, next: Next) -> Response {
+async fn guard(State(api): Shared, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    if !host.is_some_and(is_loopback) {
+    // With tokens it needs no such care: no page has one that was not given to it.
+    if api.source.access.is_open() && !host.is_some_and(is_loopback) {
         return Problem::misdirected().into_response();
     }
     let mut response = next.run(request).await;

@@ -53,6 +53,10 @@ pub struct Config {
     pub metrics: SocketAddr,
     /// Where the query API listens, if anywhere.
     pub api: Option<SocketAddr>,
+    /// The file of the API's tokens.
+    pub api_tokens: Option<PathBuf>,
+    /// The place among [`Config::clusters`] of the one that is asked about the API's tokens.
+    pub api_cluster: Option<usize>,
     /// How the webhook proves who it is.
     pub certificate: Certificate,
     /// The webhook's bounds.
@@ -176,6 +180,7 @@ impl Config {
         let mut clusters = clusters(&settings)?;
         let namespace = settings.namespace.clone().unwrap_or_else(namespace);
         let certificate = certificate(&settings, &clusters, &namespace)?;
+        let api_cluster = api_cluster(settings.api_cluster, &clusters)?;
         let quota_cluster = quota_cluster(settings.quota_cluster, &mut clusters)?;
         let log = settings.log.ok_or(Error::Missing {
             setting: "--log",
@@ -203,6 +208,8 @@ impl Config {
             listen: settings.listen.unwrap_or(LISTEN),
             metrics: settings.metrics.unwrap_or(METRICS),
             api: settings.api,
+            api_tokens: settings.api_tokens,
+            api_cluster,
             certificate,
             limits,
             telemetry: telemetry::Options {
@@ -326,6 +333,17 @@ fn certificate(
     }
     let secret = settings.tls_secret.clone().unwrap_or_else(|| SECRET.to_owned());
     Ok(Certificate::Own { cluster, secret, names })
+}
+
+/// The cluster that is asked about tokens must have an API server.
+fn api_cluster(named: Option<String>, clusters: &[Cluster]) -> Result<Option<usize>, Error> {
+    let Some(name) = named else { return Ok(None) };
+    let place = clusters.iter().position(|c| c.reviews.cluster == name && c.api.is_some());
+    place.map(Some).ok_or_else(|| Error::Wrong {
+        setting: "--api-cluster",
+        value: name,
+        why: "is no --cluster whose API server is reached; name one that is".to_owned(),
+    })
 }
 
 /// Of clusters with a bizrq each, the objects of one count: so it need not be one that is served here.

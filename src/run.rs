@@ -7,6 +7,7 @@
 //!     └──────────── decisions ───────────┘        Current ◀─ certificates
 //! ```
 
+mod access;
 mod certificate;
 mod cluster;
 mod health;
@@ -66,6 +67,9 @@ pub enum Error {
     /// There is no certificate to show.
     #[error(transparent)]
     Certificate(#[from] certificate::Error),
+    /// The API's tokens cannot be read.
+    #[error("--api-tokens: {0}")]
+    Tokens(#[from] api::access::Error),
     /// An API server cannot even be tried.
     #[error(transparent)]
     Cluster(#[from] cluster::Error),
@@ -131,7 +135,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), E
         answer(&mut tasks, &config, &shared, &clients, &health)?;
     }
     if let Some(address) = config.api {
-        tell_who_asks(&mut tasks, address, &shared).await?;
+        tell_who_asks(&mut tasks, &config, address, &shared, &clients).await?;
     }
     look_after(&mut tasks, &config, &shared, &clients, &health)?;
     let log = Arc::clone(&shared.log);
@@ -167,14 +171,17 @@ async fn tell(
 /// The query API.
 async fn tell_who_asks(
     tasks: &mut Tasks,
+    config: &Config,
     address: SocketAddr,
     shared: &Shared,
+    clients: &Clients,
 ) -> Result<(), Error> {
-    let listening = api::bind(address).await;
+    let access = access::whom(tasks, config, clients)?;
+    let listening = api::bind(address, &access).await;
     let listener = listening.map_err(|source| Error::Listen { what: "--api", address, source })?;
     info!(address = %listener.local_addr().unwrap_or(address), "the API listens");
     let (log, projection) = (Arc::clone(&shared.log), shared.projection.clone());
-    let source = api::Source { log, projection, now: clock::now };
+    let source = api::Source { log, projection, now: clock::now, access };
     let end = tasks.staged().until(Stage::Accept);
     tasks.spawn(Stage::Accept, "api", async move {
         api::serve(listener, source, end).await.map_err(|error| error.to_string())

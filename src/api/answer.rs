@@ -26,7 +26,12 @@ pub(super) fn answer(
     };
     let tag = HeaderValue::try_from(tag).map_err(|why| Problem::internal(&why))?;
     response.headers_mut().insert(header::ETAG, tag);
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response
+        .headers_mut()
+        .insert(header::VARY, HeaderValue::from_static("authorization, bizrq-group"));
     Ok(response)
 }
 

@@ -5,14 +5,27 @@
 //! ```
 //!
 //! Who was away asks with `Last-Event-ID` and gets what follows, each record once. Who does not read for 30 s is
-//! dropped, with the reason as the last event; nobody waits for anybody else.
+//! dropped, with the reason as the last event; nobody waits for anybody else. Who sees some groups only gets the events
+//! of these, once the ledger has applied them, and is asked every minute whether that is still so.
 
-use super::{Api, Shared, problem::Problem};
+pub(super) mod tenant;
+
+use super::{
+    Api, Seen, Shared,
+    access::{Asker, Sees},
+    problem::Problem,
+    view::View,
+};
 use crate::{
     domain::{event::Position, merkle::LeafHasher},
-    event_log::{AnyLog, EventLog, NewEvent, Reader, Records},
+    event_log::{
+        AnyLog, EventLog, NewEvent, Reader, Records,
+        codec::{Decoded, Decoder},
+        records::Raw,
+    },
 };
 use axum::{
+    Extension,
     extract::{Query, State, rejection::QueryRejection},
     http::HeaderMap,
     response::{
@@ -31,6 +44,10 @@ pub(super) const LISTENERS: usize = 1024;
 const WAITING: usize = 16;
 /// How long a client may take none.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Records that are looked at without letting the fold in between.
+const AT_ONCE: usize = 64;
+/// How long it holds what somebody may see.
+const HOLDS: Duration = Duration::from_secs(60);
 /// How far back `last` goes.
 const MOST: u64 = 1000;
 
@@ -45,6 +62,8 @@ pub(super) struct Asked {
 
 pub(super) async fn events(
     State(api): Shared,
+    Extension(asker): Extension<Asker>,
+    Extension(sees): Seen,
     headers: HeaderMap,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
@@ -52,7 +71,7 @@ pub(super) async fn events(
     let from = asked.begin(&headers, &api.source.log).await?;
     let place = Arc::clone(&api.listeners).try_acquire_owned().map_err(|_| Problem::busy())?;
     let (told, heard) = mpsc::channel(WAITING);
-    tokio::spawn(tell(api, from, told, place));
+    tokio::spawn(tell(Client { api, asker, sees, told }, from, place));
     let events = stream::unfold(heard, async |mut heard| {
         let event = heard.recv().await?;
         Some((Ok::<_, Infallible>(event), heard))
@@ -83,38 +102,95 @@ impl Asked {
     }
 }
 
-/// Tells one client until it goes, the process ends, or the log cannot be read.
-async fn tell(api: Api, from: Position, told: mpsc::Sender<Event>, _place: OwnedSemaphorePermit) {
-    let (log, mut ending) = (Arc::clone(&api.source.log), api.ending.clone());
-    let (all, gone) = (tell_all(&log, from, &told), told.closed());
+/// Somebody who listens.
+struct Client {
+    api: Api,
+    asker: Asker,
+    sees: Sees,
+    told: mpsc::Sender<Event>,
+}
+
+/// Tells one client until it goes, the process ends, it may not listen any more, or the log cannot be read.
+async fn tell(client: Client, from: Position, _place: OwnedSemaphorePermit) {
+    let mut ending = client.api.ending.clone();
     let why = tokio::select! {
-        why = all => why,
-        () = gone => return,
+        why = client.tell_all(from) => why,
+        why = client.hold() => why,
+        () = client.told.closed() => return,
         _ = ending.wait_for(|ends| *ends) => "the server ends; come again".to_owned(),
     };
     let last = Event::default().event("end").data(why);
     // A client that took nothing for so long may read its last event when it wakes up.
-    let _ = told.send_timeout(last, PATIENCE).await;
+    let _ = client.told.send_timeout(last, PATIENCE).await;
 }
 
-/// Gives why nothing more is told.
-async fn tell_all(log: &AnyLog, from: Position, told: &mpsc::Sender<Event>) -> String {
-    let mut reader = match log.read(from) {
-        Ok(reader) => reader,
-        Err(why) => return why.to_string(),
-    };
-    let mut hasher = LeafHasher::default();
-    loop {
-        let records = match reader.tail().await {
-            Ok(records) => records,
+impl Client {
+    /// Gives why nothing more is told.
+    async fn tell_all(&self, from: Position) -> String {
+        let mut reader = match self.api.source.log.read(from) {
+            Ok(reader) => reader,
             Err(why) => return why.to_string(),
         };
-        for event in sent(&records, &mut hasher) {
-            if told.send_timeout(event, PATIENCE).await.is_err() {
-                let seconds = PATIENCE.as_secs();
-                return format!(
-                    "dropped: no event was taken for {seconds} s; go on from your last"
-                );
+        let (mut hasher, mut decoder) = (LeafHasher::default(), Decoder::default());
+        loop {
+            let records = match reader.tail().await {
+                Ok(records) => records,
+                Err(why) => return why.to_string(),
+            };
+            let told = match self.sees == Sees::default() {
+                true => self.tell_each(sent(&records, &mut hasher)).await,
+                false => self.tell_shown(&records, &mut decoder).await,
+            };
+            if let Err(why) = told {
+                return why;
+            }
+        }
+    }
+
+    async fn tell_each(&self, events: impl Iterator<Item = Event>) -> Result<(), String> {
+        for event in events {
+            let seconds = PATIENCE.as_secs();
+            self.told.send_timeout(event, PATIENCE).await.map_err(|_| {
+                format!("dropped: no event was taken for {seconds} s; go on from your last")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Tells what is shown of some records.
+    async fn tell_shown(&self, records: &Records, decoder: &mut Decoder) -> Result<(), String> {
+        let mut projection = self.api.source.projection.clone();
+        if let Some((last, _)) = records.last() {
+            projection.wait_for(last).await.map_err(|why| why.to_string())?;
+        }
+        let mut records = records.iter().peekable();
+        while records.peek().is_some() {
+            let events: Vec<_> = {
+                let ledger = projection.ledger();
+                let view = View::new(&ledger, &self.sees).map_err(|why| why.to_string())?;
+                let shown = |(position, raw): (Position, Raw<'_>)| {
+                    let scanned = raw.scan().ok()?;
+                    let Ok(Decoded::Event(event)) = decoder.decode(&scanned) else { return None };
+                    let line = tenant::shown(&view, &event)?;
+                    Some(Event::default().id(position.to_string()).data(line))
+                };
+                records.by_ref().take(AT_ONCE).filter_map(shown).collect()
+            };
+            self.tell_each(events.into_iter()).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until what the client may see is not what it was, and says so.
+    async fn hold(&self) -> String {
+        loop {
+            tokio::time::sleep(HOLDS).await;
+            match self.api.source.access.sees(&self.asker).await {
+                Ok(sees) if sees == self.sees => {}
+                // Who knows them is away: that takes nothing from them.
+                Err(problem) if !problem.is_denial() => {}
+                Ok(_) => return "what you may see has changed; come again".to_owned(),
+                Err(problem) => return problem.to_string(),
             }
         }
     }

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use std::fmt;
 
 /// A problem; `type` is always `about:blank`, so the status says of which kind it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,40 @@ impl Problem {
         Self::new(StatusCode::MISDIRECTED_REQUEST, why)
     }
 
+    /// Nobody knows who asks.
+    pub(super) fn unauthorized() -> Self {
+        let why = "send `Authorization: Bearer TOKEN` with a token that is known here";
+        Self::new(StatusCode::UNAUTHORIZED, why)
+    }
+
+    /// Who asks may not.
+    pub(super) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+
+    /// A group that is not shown to who asks, or that is not there: the two are told alike.
+    pub(super) fn hidden(group: &str) -> Self {
+        let group: String = group.chars().take(64).collect();
+        Self::forbidden(format!("Bizrq-Group: `{group}` is no group that this token shows"))
+    }
+
+    /// The same, where it is what is asked about.
+    pub(super) fn no_group(name: &str) -> Self {
+        let name: String = name.chars().take(64).collect();
+        Self::not_found(format!("no group that is shown to you is called `{name}`"))
+    }
+
+    /// Whether it says that somebody may not ask this.
+    pub(super) fn is_denial(&self) -> bool {
+        matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+    }
+
+    /// Who knows who asks is away.
+    pub(super) fn away(why: &str) -> Self {
+        let why = format!("the cluster's API server was asked about the token: {why}; come again");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
+    }
+
     /// The ledger still reads its log.
     pub(super) fn not_ready() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the ledger is read from the log; come again")
@@ -58,6 +93,12 @@ impl Problem {
     /// A fault of the program, or of the log.
     pub(super) fn internal(why: &dyn ToString) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
     }
 }
 
@@ -87,6 +128,10 @@ impl IntoResponse for Problem {
         let json = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, json);
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer realm=\"bizrq\"");
+            headers.insert(header::WWW_AUTHENTICATE, bearer);
+        }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -1,7 +1,7 @@
 //! `/v1/quotas`: the tree of groups, page by page, and one group.
 
 use super::{
-    Shared,
+    Seen, Shared,
     answer::{answer, read_token, token},
     problem::Problem,
 };
@@ -11,6 +11,7 @@ use crate::domain::{
     time::Timestamp,
 };
 use axum::{
+    Extension,
     extract::{
         Path, Query, State,
         rejection::{PathRejection, QueryRejection},
@@ -53,6 +54,7 @@ struct One {
 
 pub(super) async fn all(
     State(api): Shared,
+    Extension(sees): Seen,
     headers: HeaderMap,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
@@ -63,11 +65,8 @@ pub(super) async fn all(
     }
     let after = page.as_deref().map(read_token::<1>).transpose()?.map(|[group]| group);
     let page = api
-        .ask(move |ledger, now| {
-            let page = Tree::page(ledger, now, after.as_deref(), limit);
-            let page = page.map_err(|why| Problem::internal(&why))?;
-            let unknown = || Problem::not_found("page: the group that it names is not there");
-            let (tree, more) = page.ok_or_else(unknown)?;
+        .ask(sees, move |view, now| {
+            let (tree, more) = view.page(now, after.as_deref(), limit)?;
             let last = tree.groups.last().filter(|_| more);
             let next = last.map(|last| token(&[&last.group]));
             Ok(Page { tree, next })
@@ -78,25 +77,23 @@ pub(super) async fn all(
 
 pub(super) async fn one(
     State(api): Shared,
+    Extension(sees): Seen,
     headers: HeaderMap,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let Path(name) = name?;
     let one = api
-        .ask(move |ledger, at| {
-            let unknown = || Problem::not_found(format!("no group is called `{name}`"));
-            let group = Tree::one(ledger, at, &name).ok_or_else(unknown)?;
-            let names = ledger.names();
+        .ask(sees, move |view, at| {
+            let (group, id) = (view.one(at, &name)?, view.group(&name)?);
             let told = |groups: &[GroupId]| {
-                groups.iter().map(|group| names.group_name(*group).to_owned()).collect::<Vec<_>>()
+                let shown = groups.iter().filter(|g| **g != id && view.shows(**g));
+                shown.map(|group| view.name(*group).to_owned()).collect::<Vec<_>>()
             };
-            let around = ledger.book().zip(names.known_group(&name)).map(|(book, id)| {
-                let above: Vec<_> = book.above(id).into_iter().filter(|g| *g != id).collect();
-                (told(&above), told(book.children(id)))
-            });
+            let book = view.ledger().book();
+            let around = book.map(|book| (told(&book.above(id)), told(book.children(id))));
             let (above, mut children) = around.unwrap_or_default();
             children.sort();
-            Ok(One { at, position: ledger.position(), group, above, children })
+            Ok(One { at, position: view.ledger().position(), group, above, children })
         })
         .await?;
     answer(&headers, (one.position, one.at), &one)

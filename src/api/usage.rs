@@ -1,9 +1,10 @@
 //! `/v1/usage`: unit-hours of whole hours, by hour, day, month or in one sum, of groups alone or with what is below them.
 
 use super::{
-    Shared,
+    Seen, Shared,
     answer::{answer, read_token, token},
     problem::Problem,
+    view::View,
 };
 use crate::domain::{
     history::Unit as Period,
@@ -14,6 +15,7 @@ use crate::domain::{
     time::{HOUR_MS, Timestamp},
 };
 use axum::{
+    Extension,
     extract::{Query, State, rejection::QueryRejection},
     http::HeaderMap,
     response::Response,
@@ -104,20 +106,30 @@ struct Line {
 
 pub(super) async fn usage(
     State(api): Shared,
+    Extension(sees): Seen,
     headers: HeaderMap,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(asked) = asked?;
     let page = api
-        .ask(move |ledger, now| {
+        .ask(sees, move |view, now| {
             let (by, scope) = (asked.by, asked.scope);
             let question = asked.check(now)?;
-            let (lines, more) = question.lines(ledger)?;
+            let (lines, more) = question.lines(view)?;
             let last = lines.last().filter(|_| more);
             let next = last.map(|last| token(&[&last.group, &last.key, &last.from.to_string()]));
             let from = question.bounds.first().copied().unwrap_or(now);
             let to = question.bounds.last().copied().unwrap_or(now);
-            Ok(Page { at: now, position: ledger.position(), from, to, by, scope, lines, next })
+            Ok(Page {
+                at: now,
+                position: view.ledger().position(),
+                from,
+                to,
+                by,
+                scope,
+                lines,
+                next,
+            })
         })
         .await?;
     answer(&headers, (page.position, page.at), &page)
@@ -189,12 +201,12 @@ fn bounds(
 
 impl Question {
     /// The lines of a page by group, key and time, and whether more follow.
-    fn lines(&self, ledger: &Ledger) -> Result<(Vec<Line>, bool), Problem> {
-        let mut lines = Vec::new();
-        for (name, group) in self.groups(ledger)? {
-            let members = match (self.scope, ledger.book()) {
-                (Scope::Subtree, Some(book)) => book.subtree(group),
-                _ => vec![group],
+    fn lines(&self, view: &View<'_>) -> Result<(Vec<Line>, bool), Problem> {
+        let (ledger, mut lines) = (view.ledger(), Vec::new());
+        for (name, group) in self.groups(view)? {
+            let members = match self.scope {
+                Scope::Subtree => view.subtree(group),
+                Scope::Own => vec![group],
             };
             for (key, id) in self.keys(ledger, &members) {
                 if self.is_behind(name, key) {
@@ -231,14 +243,12 @@ impl Question {
     }
 
     /// The groups that are asked about and not told yet, by name.
-    fn groups<'l>(&self, ledger: &'l Ledger) -> Result<Vec<(&'l str, GroupId)>, Problem> {
-        let names = ledger.names();
+    fn groups<'l>(&self, view: &View<'l>) -> Result<Vec<(&'l str, GroupId)>, Problem> {
         if let Some(name) = &self.group {
-            let unknown = || Problem::not_found(format!("group: no group is called `{name}`"));
-            let group = names.known_group(name).ok_or_else(unknown)?;
-            return Ok(vec![(names.group_name(group), group)]);
+            let group = view.group(name)?;
+            return Ok(vec![(view.name(group), group)]);
         }
-        let mut groups: Vec<_> = names.groups().map(|g| (names.group_name(g), g)).collect();
+        let mut groups: Vec<_> = view.groups().map(|g| (view.name(g), g)).collect();
         groups.sort_unstable_by_key(|(name, _)| *name);
         let told = |name: &str| self.after.as_ref().is_some_and(|[last, ..]| name < last.as_str());
         groups.retain(|(name, _)| !told(name));

@@ -64,11 +64,19 @@ pub struct Settings {
     #[arg(long, value_name = "ADDRESS", env = "BIZRQ_METRICS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
-    /// Where the query API and its page listen, without TLS: an address of this host alone, such as 127.0.0.1:8090; nowhere
-    /// if not given
+    /// Where the query API and its page listen, without TLS; nowhere if not given. Without tokens an address of this host
+    /// alone, such as 127.0.0.1:8090
     #[arg(long, value_name = "ADDRESS", env = "BIZRQ_API")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<SocketAddr>,
+    /// A YAML file of tokens for the API, by their hashes, and the groups that each shows
+    #[arg(long, value_name = "FILE", env = "BIZRQ_API_TOKENS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_tokens: Option<PathBuf>,
+    /// The cluster whose API server is asked about tokens for the API, and what they show; nobody if not given
+    #[arg(long, value_name = "NAME", env = "BIZRQ_API_CLUSTER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_cluster: Option<String>,
     /// The folder with the webhook's tls.crt and tls.key; without, bizrq makes its own and keeps them in a Secret
     #[arg(long, value_name = "DIR", env = "BIZRQ_TLS_DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,6 +197,8 @@ impl Settings {
             listen: self.listen.or(other.listen),
             metrics: self.metrics.or(other.metrics),
             api: self.api.or(other.api),
+            api_tokens: self.api_tokens.or(other.api_tokens),
+            api_cluster: self.api_cluster.or(other.api_cluster),
             tls_dir: self.tls_dir.or(other.tls_dir),
             tls_secret: self.tls_secret.or(other.tls_secret),
             tls_names: list(self.tls_names, other.tls_names),

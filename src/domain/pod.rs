@@ -344,6 +344,16 @@ impl Pod {
         self.start.is_some_and(|s| stop.time < s.time && stop.basis.clock() == s.basis.clock())
     }
 
+    /// Every placement that was ever told of it, in no order, some twice.
+    pub fn placements(&self) -> impl Iterator<Item = PlacementId> + '_ {
+        let moved = self.changes().iter().filter_map(|change| match change.what {
+            What::Is(placement) => Some(placement),
+            What::Holds { .. } => None,
+        });
+        let created = self.created.iter().map(|created| created.placement);
+        created.chain(self.start.iter().map(|start| start.placement)).chain(moved)
+    }
+
     /// What it charges against quota: the newest that was said, unless it ended.
     #[must_use]
     pub fn charged(&self) -> Option<Charged> {

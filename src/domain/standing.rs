@@ -104,8 +104,8 @@ impl Tree {
         Ok(Self { at, position: ledger.position(), groups })
     }
 
-    /// So many groups of the same, behind the group `after`, and whether more follow; `None` if there is no such
-    /// group.
+    /// So many groups of the same, of those that `shown` lets through, behind the group `after`, and whether more follow;
+    /// `None` if there is no such group. Depths count from the highest that is shown.
     ///
     /// # Errors
     /// [`Unanswerable`].
@@ -114,8 +114,9 @@ impl Tree {
         at: Timestamp,
         after: Option<&str>,
         most: usize,
+        shown: impl Fn(GroupId) -> bool,
     ) -> Result<Option<(Self, bool)>, Unanswerable> {
-        let places = places(ledger, at)?;
+        let places = shown_places(places(ledger, at)?, shown);
         let behind = |name| {
             let group = ledger.names().known_group(name)?;
             let place = places.iter().position(|(known, _)| *known == group)?;
@@ -186,6 +187,28 @@ fn places(ledger: &Ledger, at: Timestamp) -> Result<Vec<(GroupId, usize)>, Unans
         open.extend(children.into_iter().map(|child| (child, depth.saturating_add(1))));
     }
     Ok(places)
+}
+
+/// The places of what is shown, a subtree or several; parents come before their children, so what follows a top is
+/// below it.
+fn shown_places(
+    mut places: Vec<(GroupId, usize)>,
+    shown: impl Fn(GroupId) -> bool,
+) -> Vec<(GroupId, usize)> {
+    let mut top = None;
+    places.retain_mut(|(group, depth)| {
+        if !shown(*group) {
+            top = None;
+            return false;
+        }
+        let above = *top.get_or_insert(*depth);
+        // Two tops may follow each other; the second need not stand as deep as the first.
+        let above = above.min(*depth);
+        top = Some(above);
+        *depth = depth.saturating_sub(above);
+        true
+    });
+    places
 }
 
 /// What one group spent of each key, in milli-units × milliseconds.

@@ -1,8 +1,10 @@
 //! The query API over the simulated fortnight: its numbers are those of the command line, its pages join without a gap,
 //! what makes no sense is told, and nobody gets in by another name.
 
+mod tenants;
+
 use bizrq::{
-    api,
+    api::{self, Access},
     demo::{self, Options},
     event_log::AnyLog,
     projection::{MemoryStore, Runner, runner},
@@ -26,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Served {
     dir: TempDir,
     address: SocketAddr,
+    /// The same, for who has a token of a file.
+    tenants: SocketAddr,
     head: u64,
     _runtime: Runtime,
 }
@@ -34,7 +38,7 @@ struct Served {
 static SERVED: LazyLock<Served> = LazyLock::new(|| {
     let (dir, runtime) = (tempfile::tempdir().unwrap(), Runtime::new().unwrap());
     let place = dir.path().to_str().unwrap().to_owned();
-    let (address, head) = runtime.block_on(async {
+    let (addresses, head) = runtime.block_on(async {
         let log = AnyLog::open(&place).await.unwrap();
         let options = Options { seed: 7, pods: 400 };
         let head = demo::play(&log, options, |_| {}).await.unwrap().records;
@@ -42,17 +46,25 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
         let log = Arc::new(AnyLog::open_read(&place).await.unwrap());
         let (runner, mut projection) =
             Runner::new(MemoryStore::default(), runner::Options::default());
-        let source =
-            api::Source { log: Arc::clone(&log), projection: projection.clone(), now: demo::end };
-        tokio::spawn(async move { runner.run(&*log, std::future::pending::<()>()).await });
+        let folded = Arc::clone(&log);
+        tokio::spawn(async move { runner.run(&*folded, std::future::pending::<()>()).await });
         projection.caught_up().await.unwrap();
-        let listener = api::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(api::serve(listener, source, std::future::pending()));
-        (address, head)
+        let source = api::Source { log, projection, now: demo::end, access: Access::default() };
+        let access = Access::default().with_tokens(tenants::tokens(dir.path(), &source));
+        let tenants = serve(api::Source { access, ..source.clone() }).await;
+        ([serve(source).await, tenants], head)
     });
-    Served { dir, address, head, _runtime: runtime }
+    let [address, tenants] = addresses;
+    Served { dir, address, tenants, head, _runtime: runtime }
 });
+
+/// Serves at an address of its own, as long as the runtime lives.
+async fn serve(source: api::Source) -> SocketAddr {
+    let listener = api::bind("127.0.0.1:0".parse().unwrap(), &source.access).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(api::serve(listener, source, std::future::pending()));
+    address
+}
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -78,16 +90,30 @@ pub(crate) fn get_with(address: SocketAddr, path: &str, headers: &str) -> Answer
 }
 
 fn get(path: &str) -> Value {
-    let answer = get_with(SERVED.address, path, "");
+    get_at(SERVED.address, "", path)
+}
+
+fn get_at(address: SocketAddr, headers: &str, path: &str) -> Value {
+    let answer = get_with(address, path, headers);
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     serde_json::from_str(&answer.body).unwrap()
 }
 
 /// The list of all pages of so many.
 fn pages(path: &str, list: &str, limit: usize) -> Vec<Value> {
+    pages_at(SERVED.address, "", path, list, limit)
+}
+
+fn pages_at(
+    address: SocketAddr,
+    headers: &str,
+    path: &str,
+    list: &str,
+    limit: usize,
+) -> Vec<Value> {
     let (mut all, mut next) = (Vec::new(), String::new());
     loop {
-        let mut page = get(&format!("{path}limit={limit}{next}"));
+        let mut page = get_at(address, headers, &format!("{path}limit={limit}{next}"));
         let lines = page[list].as_array_mut().unwrap();
         assert!(lines.len() <= limit);
         all.append(lines);
@@ -229,7 +255,7 @@ fn a_page_of_the_web_whose_name_leads_here_gets_nothing() {
 #[tokio::test]
 async fn without_tokens_it_listens_on_this_host_only() {
     for address in ["0.0.0.0:0", "[::]:0"] {
-        let refused = api::bind(address.parse().unwrap()).await.unwrap_err();
+        let refused = api::bind(address.parse().unwrap(), &Access::default()).await.unwrap_err();
         assert!(refused.to_string().contains("127.0.0.1"), "{refused}");
     }
 }
@@ -251,7 +277,11 @@ fn the_page_needs_nothing_from_elsewhere() {
 
 /// Ids and texts of the next events.
 fn heard(query: &str, headers: &str, most: usize) -> Vec<(u64, String)> {
-    let stream = send(SERVED.address, &format!("/v1/events{query}"), headers);
+    heard_at(SERVED.address, query, headers, most)
+}
+
+fn heard_at(address: SocketAddr, query: &str, headers: &str, most: usize) -> Vec<(u64, String)> {
+    let stream = send(address, &format!("/v1/events{query}"), headers);
     let (mut events, mut id) = (Vec::new(), 0);
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     while events.len() < most {

@@ -27,11 +27,16 @@ async fn answer(
     out: &mut Out,
 ) -> Result<(), Error> {
     let flag = |why| Error::input(format!("--listen {address}"), why);
-    let listener = api::bind(address).await.map_err(flag)?;
+    let access = api::Access::default();
+    let listener = api::bind(address, &access).await.map_err(flag)?;
     let address = listener.local_addr().map_err(flag)?;
     let (runner, mut projection) = Runner::new(MemoryStore::default(), runner::Options::default());
-    let source =
-        api::Source { log: Arc::clone(&log), projection: projection.clone(), now: demo::end };
+    let source = api::Source {
+        log: Arc::clone(&log),
+        projection: projection.clone(),
+        now: demo::end,
+        access,
+    };
     let folding =
         tokio::spawn(async move { runner.run(&*log, std::future::pending::<()>()).await });
     projection.caught_up().await.map_err(|why| Error::log(place, why))?;

@@ -140,6 +140,13 @@ impl Meter {
         self.pods.get(*self.index.get(&id)?)
     }
 
+    /// Every group that a pod was ever in, as far as it is remembered.
+    #[must_use]
+    pub fn groups_of(&self, id: ObjectId) -> BTreeSet<GroupId> {
+        let placements = self.pod(id).into_iter().flat_map(Pod::placements);
+        placements.map(|placement| self.shapes.group(placement)).collect()
+    }
+
     /// Every pod that is remembered, ended ones included, in no order.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.iter().map(|(_, pod)| pod)

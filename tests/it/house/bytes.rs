@@ -26,6 +26,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/observe/objects.rs", "objects as the API server writes them"),
     ("src/observe/server.rs", "what an API server says when it refuses"),
     ("src/observe/watch.rs", "lists, and the lines of watches"),
+    ("src/api/events/", "events, as whoever subscribes reads them"),
     ("src/cli/", "what programs read of us"),
 ];
 
@@ -46,6 +47,7 @@ const CLOCKS: &[(&str, &str, &str)] = &[
         "Instant",
         "how long a lease stood still; no two hosts' clocks are compared",
     ),
+    ("src/api/access/cluster.rs", "Instant", "how long an answer about a token holds"),
     ("src/run/cluster.rs", "Instant", "how long reviews have waited for their cluster"),
     ("src/status.rs", "Instant", "when objects were listed, and how long is written"),
     ("src/shutdown.rs", "Instant", "how long a stage may take"),
