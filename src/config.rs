@@ -16,6 +16,7 @@ pub use settings::{ApiServer, ClusterSetting, GroupSetting, Growth, Role, Settin
 
 use crate::{
     decider::Missing,
+    domain::label_keys::{Label, LabelKeys},
     k8s::kinds::{Kinds, TableError},
     telemetry,
     webhook::{self, server::Limits},
@@ -47,6 +48,8 @@ pub struct Config {
     pub namespace: String,
     /// Which kinds ask for what.
     pub kinds: Kinds,
+    /// By which labels objects name their group and their models.
+    pub labels: LabelKeys,
     /// Where the webhook listens.
     pub listen: SocketAddr,
     /// Where metrics and health are told.
@@ -205,6 +208,7 @@ impl Config {
             quota_cluster,
             namespace,
             kinds: kinds(&settings.kinds)?,
+            labels: labels(&settings.labels)?,
             listen: settings.listen.unwrap_or(LISTEN),
             metrics: settings.metrics.unwrap_or(METRICS),
             api: settings.api,
@@ -239,6 +243,7 @@ impl Config {
         settings.roles = self.roles.iter().copied().collect();
         settings.replica = Some(self.replica.clone());
         settings.quota_cluster = Some(self.quota_cluster.clone());
+        settings.labels = self.labels.labels().into();
         settings.listen = Some(self.listen);
         settings.metrics = Some(self.metrics);
         settings.notice = Some(self.limits.notice.as_secs());
@@ -358,6 +363,14 @@ fn quota_cluster(named: Option<String>, clusters: &mut [Cluster]) -> Result<Stri
         cluster.reviews.quotas_elsewhere = Some(name.clone());
     }
     Ok(name)
+}
+
+fn labels(labels: &[Label]) -> Result<LabelKeys, Error> {
+    LabelKeys::with(labels).map_err(|wrong| Error::Wrong {
+        setting: "--label",
+        value: wrong.label.to_string(),
+        why: wrong.why,
+    })
 }
 
 /// The kinds that ship with bizrq, and those of these tables.

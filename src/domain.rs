@@ -23,6 +23,7 @@ pub mod history;
 pub mod hours;
 pub mod ident;
 mod ids;
+pub mod label_keys;
 pub mod ledger;
 pub mod merkle;
 pub mod meter;

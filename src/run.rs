@@ -204,7 +204,9 @@ fn fold_and_decide(
     let decider = decide(tasks, config, &log, &projection);
     metrics::register_decider(&registry, decider.clone())?;
     let named = config.clusters.iter().map(|cluster| cluster.reviews.cluster.clone());
-    let contexts = named.map(|name| (name, Arc::default())).collect();
+    let labels = Arc::new(config.labels.clone());
+    let context = || Arc::new(RwLock::new(Context::new(Arc::clone(&labels))));
+    let contexts = named.map(|name| (name, context())).collect();
     let kinds = Arc::new(config.kinds.clone());
     let observed = Arc::new(observe::metrics::Metrics::new(&registry)?);
     Ok(Shared { log, projection, decider, kinds, contexts, registry, observed })

@@ -10,6 +10,7 @@ use crate::{
     clock,
     domain::{
         event::Position,
+        label_keys::Label,
         ledger::{Ledger, Options},
         meter::{Retain, Window},
         pod::Basis,
@@ -70,6 +71,9 @@ pub(super) struct Args {
     /// The name of the cluster that was recorded
     #[arg(long, value_name = "NAME", default_value = "recorded", conflicts_with = "log")]
     cluster: String,
+    /// A label that names an object's group or one of its models, as `bizrq serve --label` has it
+    #[arg(long = "label", value_name = "WHAT=KEY", env = "BIZRQ_LABELS", value_delimiter = ',')]
+    labels: Vec<Label>,
     /// How the report is shown
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,

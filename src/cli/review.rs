@@ -10,7 +10,14 @@ use super::{
     out::{Out, Style, printable},
     quota::file,
 };
-use crate::{clock, domain::time::Timestamp, webhook::Response};
+use crate::{
+    clock,
+    domain::{
+        label_keys::{Label, LabelKeys},
+        time::Timestamp,
+    },
+    webhook::Response,
+};
 use std::{fs, path::PathBuf};
 use world::World;
 
@@ -35,6 +42,9 @@ pub(super) struct Args {
     /// A table of further kinds, in YAML
     #[arg(long, value_name = "FILE")]
     kinds: Option<PathBuf>,
+    /// A label that names an object's group or one of its models, as `bizrq serve --label` has it
+    #[arg(long = "label", value_name = "WHAT=KEY", env = "BIZRQ_LABELS", value_delimiter = ',')]
+    labels: Vec<Label>,
     /// The cluster that asks
     #[arg(long, value_name = "NAME", default_value = "cluster")]
     cluster: String,
@@ -86,7 +96,8 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
 /// The quotas, and what the log says.
 fn world(args: &Args) -> Result<World, Error> {
     let at = args.at.unwrap_or_else(clock::now);
-    let mut world = World::new(&args.cluster, at)?;
+    let labels = LabelKeys::with(&args.labels).map_err(|e| Error::Usage(e.to_string()))?;
+    let mut world = World::new(&args.cluster, at, labels)?;
     if let Some(path) = &args.kinds {
         let place = path.display();
         let table = fs::read_to_string(path).map_err(|e| Error::input(&place, e))?;

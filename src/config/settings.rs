@@ -4,7 +4,7 @@
 //! `quotaCluster` are one.
 
 use crate::{
-    domain::resources::is_model,
+    domain::{label_keys::Label, resources::is_model},
     telemetry::{Format, Level},
 };
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,12 @@ pub struct Settings {
     #[arg(long, value_name = "FILE", env = "BIZRQ_KINDS", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<PathBuf>,
+    /// A label (or annotation) that names an object's group or one of its models, if not
+    /// biz.group.resource.quota, or that with /cpu-type, /memory-type, /gpu-type: group=KEY, cpu=KEY, memory=KEY,
+    /// gpu=KEY. May be given several times
+    #[arg(long = "label", value_name = "WHAT=KEY", env = "BIZRQ_LABELS", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<Label>,
     /// What becomes of a workload that names no group: allow, refuse, or default:GROUP
     #[arg(long, value_name = "WHAT", env = "BIZRQ_MISSING_GROUP")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,6 +198,7 @@ impl Settings {
             clusters: list(self.clusters, other.clusters),
             quota_cluster: self.quota_cluster.or(other.quota_cluster),
             kinds: list(self.kinds, other.kinds),
+            labels: list(self.labels, other.labels),
             missing_group: self.missing_group.or(other.missing_group),
             without_log: self.without_log.or(other.without_log),
             listen: self.listen.or(other.listen),

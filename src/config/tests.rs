@@ -1,7 +1,7 @@
 //! What was said, and what it means; what is wrong is told with its setting, value and remedy.
 
 use super::{ApiServer, Certificate, Config, Role, Settings, file, shown};
-use crate::{decider::Missing, webhook::Unavailable};
+use crate::{decider::Missing, domain::label_keys::LabelKeys, webhook::Unavailable};
 use clap::Parser;
 use std::{path::Path, time::Duration};
 
@@ -63,6 +63,10 @@ fn what_cannot_be_meant_is_told_with_its_setting_and_a_remedy() {
             "--cluster a,b --quota-cluster=-c --log l --tls-dir t",
             "--quota-cluster: `-c`: `-c` is no name of a cluster",
         ),
+        (
+            "--cluster a --log l --tls-dir t --label group=a,group=b",
+            "--label: `group=b`: group is given twice",
+        ),
         ("--cluster a --log l --tls-dir t --kinds /nowhere", "/nowhere: No such file"),
     ];
     for (line, expected) in cases {
@@ -90,6 +94,8 @@ fn what_cannot_be_read_is_told_by_the_command_line() {
         ("--cluster east=", "names no API server"),
         ("--cluster -", "is no name of a cluster"),
         ("--missing-group default:", "is none of allow, refuse and default:GROUP"),
+        ("--label disk=a", "is none of group=KEY, cpu=KEY, memory=KEY and gpu=KEY"),
+        ("--label group=/a", "`/a` is no key of a label"),
         ("--roles cook", "possible values: webhook, observe, control"),
         ("--listen here", "invalid socket address"),
     ];
@@ -108,6 +114,7 @@ store: /var/lib/bizrq
 clusters: [east=in-cluster, west]
 quotaCluster: west
 missingGroup: default:rest
+labels: [group=example.com/team, gpu=example.com/card]
 withoutLog: admit
 metrics: 127.0.0.1:9000
 tlsNames: [bizrq.example.com]
@@ -123,6 +130,11 @@ logFormat: json
     assert_eq!(config.clusters[1].reviews.missing, Missing::Default("rest".into()));
     assert_eq!(config.clusters[1].reviews.unavailable, Unavailable::Admit);
     assert_eq!(config.metrics.to_string(), "127.0.0.1:9000");
+    assert_eq!(
+        (&*config.labels.group, &*config.labels.gpu),
+        ("example.com/team", "example.com/card")
+    );
+    assert_eq!(config.labels.cpu, LabelKeys::USUAL.cpu);
     assert_eq!(file::parse("# nothing\n").unwrap(), Settings::default());
 }
 
@@ -132,6 +144,7 @@ fn what_is_wrong_in_a_file_is_told_with_line_setting_and_value() {
         ("log: l\nlock: 3\n", 2, "lock: 3: unknown field `lock`, expected one of `roles`"),
         ("log: l\n\nnotice: soon\n", 3, "notice: \"soon\": invalid type: string"),
         ("clusters: [a, 'b=']\n", 1, "clusters: [\"a\",\"b=\"]: `b=` names no API server"),
+        ("labels: [gpu=]\n", 1, "labels: [\"gpu=\"]: `` is no key of a label"),
         ("withoutLog: maybe\n", 1, "withoutLog: \"maybe\": unknown variant `maybe`"),
         ("log: [\n", 0, ""),
         ("log: a\nlog: b\n", 2, "duplicate"),
@@ -146,7 +159,7 @@ fn what_is_wrong_in_a_file_is_told_with_line_setting_and_value() {
 #[test]
 fn what_is_printed_can_be_read_again_and_tells_no_secret() {
     let line =
-        "--cluster east=in-cluster --log nats://user:geheim@nats:4222 --missing-group refuse";
+        "--cluster east=in-cluster --log nats://user:geheim@nats:4222 --label cpu=example.com/chip";
     let settings = typed(line);
     let config = Config::check(settings.clone()).unwrap();
     let text = config.print(settings);
@@ -155,6 +168,7 @@ fn what_is_printed_can_be_read_again_and_tells_no_secret() {
     assert_eq!(again.log, "nats://***@nats:4222");
     assert_eq!(again.clusters, config.clusters);
     assert_eq!(again.replica, config.replica);
+    assert_eq!((&again.labels, &*again.labels.cpu), (&config.labels, "example.com/chip"));
     assert_eq!(again.certificate, config.certificate);
 }
 

@@ -4,8 +4,10 @@
 use crate::domain::{
     admission::{self, MissingGroup, QuotaReview, Review},
     event::{ObjectRef, Operation, PodResize, Position, QuotaSpec, Role},
+    label_keys::LabelKeys,
 };
 use serde::{Deserialize, Deserializer, Serialize};
+use std::sync::Arc;
 
 /// A review that waits for its decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +52,9 @@ pub struct Workload {
     /// What to do if it names none.
     #[serde(default)]
     pub missing: Missing,
+    /// By which labels it could name one, and its models.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub labels: Arc<LabelKeys>,
     /// What it is to ask for.
     #[serde(deserialize_with = "roles")]
     pub roles: Vec<Role<'static>>,
@@ -152,6 +157,7 @@ impl Ask {
                 MissingGroup::Refuse => Missing::Refuse,
                 MissingGroup::Default(group) => Missing::Default(group.to_owned()),
             },
+            labels: Arc::new(review.labels.clone()),
             roles: owned(review.roles),
             old: review.old.map(former),
             resize: review.resize.cloned().map(PodResize::into_owned),
@@ -209,6 +215,7 @@ impl Workload {
                 Missing::Refuse => MissingGroup::Refuse,
                 Missing::Default(group) => MissingGroup::Default(group),
             },
+            labels: &self.labels,
             roles: &self.roles,
             old: self
                 .old
@@ -246,6 +253,10 @@ impl Quota {
             allow_orphans: self.allow_orphans,
         }
     }
+}
+
+fn is_usual(labels: &LabelKeys) -> bool {
+    *labels == LabelKeys::USUAL
 }
 
 fn object<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectRef<'static>, D::Error> {

@@ -146,7 +146,10 @@ fn bytes(message: &impl Serialize) -> Vec<u8> {
 mod tests {
     use super::super::{Former, Missing, Quota, Undeclared, What, Workload};
     use super::*;
-    use crate::domain::event::{ObjectRef, Operation, PodResize, QuotaSpec, Role};
+    use crate::domain::{
+        event::{ObjectRef, Operation, PodResize, QuotaSpec, Role},
+        label_keys::LabelKeys,
+    };
     use std::sync::Arc;
 
     fn sender() -> Sender {
@@ -168,6 +171,7 @@ mod tests {
             old_resource_version: Some("7".into()),
             group: Some("team-a".into()),
             missing: Missing::Default("pool".into()),
+            labels: Arc::new(LabelKeys { group: "example.com/team".into(), ..LabelKeys::USUAL }),
             roles: roles(),
             old: Some(Former { group: "team-b".into(), roles: roles() }),
             resize: Some(PodResize {

@@ -15,6 +15,7 @@ use crate::domain::{
     event::{
         self, Data, Operation, PodResize, QuotaDeclared, Role, WorkloadsAdmitted, WorkloadsRefused,
     },
+    label_keys::LabelKeys,
     time::Timestamp,
 };
 
@@ -82,6 +83,7 @@ impl World {
                     old_resource_version: updates.then_some(&**version),
                     group: Some(&ask.group),
                     missing: MissingGroup::Allow,
+                    labels: &LabelKeys::USUAL,
                     roles: std::slice::from_ref(&ask.role),
                     old: updates.then_some(old),
                     resize: ask.resize.as_ref(),

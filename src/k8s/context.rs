@@ -5,12 +5,13 @@
 
 use super::{
     convert::{self, ResourcesError},
-    kinds::{GROUP, Kind, Kinds, Object, Reading, group},
+    kinds::{Kind, Kinds, Object, Reading, group},
     meta::{ObjectMeta, OwnerReference, list, nullable},
     placement::{Node, NodeSpec},
     pod::{Amounts, PodSpec},
 };
 use crate::domain::{
+    label_keys::LabelKeys,
     names::{Map, Uid},
     quantity::Quantity,
     resources::ResourceList,
@@ -24,6 +25,7 @@ const MAX_DEPTH: usize = 8;
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
+    labels: Arc<LabelKeys>,
     namespaces: Map<Box<str>, Namespace>,
     overheads: Map<Box<str>, ResourceList>,
     objects: Map<Uid, Arc<Known>>,
@@ -137,6 +139,18 @@ struct Overhead {
 }
 
 impl Context {
+    /// A cluster of which nothing is known but by which labels its objects name group and models.
+    #[must_use]
+    pub fn new(labels: Arc<LabelKeys>) -> Self {
+        Self { labels, ..Self::default() }
+    }
+
+    /// By which labels objects name group and models.
+    #[must_use]
+    pub const fn labels(&self) -> &Arc<LabelKeys> {
+        &self.labels
+    }
+
     /// Takes in an object as JSON: what it says now replaces what it said before.
     ///
     /// # Errors
@@ -160,8 +174,8 @@ impl Context {
         match (api_version, kind) {
             ("v1", "Namespace") => {
                 let seen: Object = serde_json::from_str(text)?;
-                self.namespace(&seen.metadata.name).group =
-                    seen.metadata.label(GROUP).map(Into::into);
+                let group = seen.metadata.label(&self.labels.group).map(Into::into);
+                self.namespace(&seen.metadata.name).group = group;
             }
             ("v1", "LimitRange") => {
                 let seen: LimitRange = serde_json::from_str(text)?;
@@ -192,7 +206,7 @@ impl Context {
     /// Takes in an object that was read already.
     pub fn know(&mut self, mut object: Object, kind: &Arc<Kind>) {
         object.metadata.managed_fields = Vec::new();
-        object.metadata.annotations.retain(|key, _| key.starts_with(GROUP));
+        object.metadata.annotations.retain(|key, _| self.labels.has(key));
         let (name, uid) = (full_name(&object), Uid::of(&object.metadata.uid));
         self.names.insert(name, uid);
         self.objects.insert(uid, Arc::new(Known { kind: Arc::clone(kind), object }));

@@ -1,11 +1,8 @@
 //! From Kubernetes' types to the domain's: names the place of what cannot be converted.
 
-use super::{
-    kinds::{CPU_MODEL, GPU_MODEL, MEMORY_MODEL},
-    meta::ObjectMeta,
-    pod,
-};
+use super::{meta::ObjectMeta, pod};
 use crate::domain::{
+    label_keys::LabelKeys,
     pod_resources::{Container, ContainerKind, Demand, Pod, TooLarge},
     quantity::InvalidQuantity,
     resources::{Models, ResourceList, Resources},
@@ -100,9 +97,9 @@ pub fn resource_list(amounts: &pod::Amounts, field: &str) -> Result<ResourceList
 
 /// The models that an object's labels (or annotations) declare.
 #[must_use]
-pub fn models(meta: &ObjectMeta) -> Models<'_> {
-    let model = |label| meta.label(label).map(Text::from);
-    Models { cpu: model(CPU_MODEL), memory: model(MEMORY_MODEL), gpu: model(GPU_MODEL) }
+pub fn models<'m>(meta: &'m ObjectMeta, keys: &LabelKeys) -> Models<'m> {
+    let model = |key| meta.label(key).map(Text::from);
+    Models { cpu: model(&keys.cpu), memory: model(&keys.memory), gpu: model(&keys.gpu) }
 }
 
 /// Init containers in their order, then the others.

@@ -4,10 +4,7 @@
 use super::{
     context::{Context, fill},
     convert::{self, ResourcesError},
-    kinds::{
-        Around, CPU_MODEL, GPU_MODEL, GROUP, Kind, MEMORY_MODEL, Object, Reference, RolesError,
-        Wanted,
-    },
+    kinds::{Around, Kind, Object, Reference, RolesError, Wanted},
     pod::PodSpec,
 };
 use crate::domain::{
@@ -109,15 +106,17 @@ impl Demand {
         }
         let labels = wanted.labels.as_deref();
         let label = |key| labels.and_then(|l| l.label(key)).or_else(|| object.metadata.label(key));
+        let keys = context.labels();
         if self.group.is_none() {
-            self.group = labels.and_then(|l| l.label(GROUP)).map(Into::into);
+            self.group = labels.and_then(|l| l.label(&keys.group)).map(Into::into);
         }
         let model = |key| label(key).map(|text| Text::from(text.to_owned()));
         let models =
-            Models { cpu: model(CPU_MODEL), memory: model(MEMORY_MODEL), gpu: model(GPU_MODEL) };
+            Models { cpu: model(&keys.cpu), memory: model(&keys.memory), gpu: model(&keys.gpu) };
         for (what, text) in ambiguous_models(&models) {
             self.warn(format!(
-                "biz.group.resource.quota/{what}-type: `{text}` is no model; {what} is charged under its generic key only"
+                "{}: `{text}` is no model; {what} is charged under its generic key only",
+                keys.of_model(what)
             ));
         }
         let pod = Arc::new(pod.reserved().map_err(|e| failed(e.into()))?);

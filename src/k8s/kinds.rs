@@ -24,14 +24,6 @@ use roles::Rule;
 use std::sync::Arc;
 use terms::Condition;
 
-/// The label (or annotation) that names the group.
-pub const GROUP: &str = "biz.group.resource.quota";
-/// The label (or annotation) that declares the CPU model.
-pub const CPU_MODEL: &str = "biz.group.resource.quota/cpu-type";
-/// The label (or annotation) that declares the memory model.
-pub const MEMORY_MODEL: &str = "biz.group.resource.quota/memory-type";
-/// The label (or annotation) that declares the model of every extended resource.
-pub const GPU_MODEL: &str = "biz.group.resource.quota/gpu-type";
 /// The annotation of a pod that the kubelet runs from a file and only mirrors into the API.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
 

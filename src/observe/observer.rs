@@ -259,8 +259,11 @@ impl<L: EventLog + 'static> Observer<L> {
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(appender.run());
+        let context = self.context.read().unwrap_or_else(PoisonError::into_inner);
+        let labels = Arc::clone(context.labels());
+        drop(context);
         Lead {
-            view: View::new(self.cluster.clone(), Arc::clone(&self.kinds)),
+            view: View::new(self.cluster.clone(), Arc::clone(&self.kinds), labels),
             feed,
             since: None,
             told: false,

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     domain::{
+        label_keys::LabelKeys,
         names::{Map, Uid},
         time::Timestamp,
     },
@@ -143,6 +144,13 @@ impl Recorder {
             notes: Vec::new(),
             quarantined: 0,
         }
+    }
+
+    /// The same, of a cluster whose objects name group and models by other labels.
+    #[must_use]
+    pub fn with_labels(mut self, labels: Arc<LabelKeys>) -> Self {
+        self.shared = Shared::new(labels);
+        self
     }
 
     /// Reads all of `input`, which errors call `file`.

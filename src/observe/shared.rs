@@ -5,8 +5,8 @@ use super::{
     pods::Sighting,
 };
 use crate::{
-    domain::{names::Set, resources::Resources},
-    k8s::{convert, kinds::GROUP, meta::ObjectMeta},
+    domain::{label_keys::LabelKeys, names::Set, resources::Resources},
+    k8s::{convert, meta::ObjectMeta},
 };
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ const RECENT: usize = 64;
 /// What is shared.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
+    labels: Arc<LabelKeys>,
     texts: Set<Arc<str>>,
     resources: Vec<Arc<Resources>>,
     next: usize,
@@ -24,6 +25,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Nothing yet, of objects that name group and models by these labels.
+    pub(super) fn new(labels: Arc<LabelKeys>) -> Self {
+        Self { labels, ..Self::default() }
+    }
+
     /// The shared copy of `text`.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
@@ -43,9 +49,10 @@ impl Shared {
 
     /// What an object's labels and owner references say.
     pub(super) fn declared(&mut self, meta: &ObjectMeta) -> Declared {
-        let models = convert::models(meta);
+        let models = convert::models(meta, &self.labels);
+        let group = meta.label(&self.labels.group);
         Declared {
-            group: self.optional(meta.label(GROUP)),
+            group: self.optional(group),
             models: [&models.cpu, &models.memory, &models.gpu].map(|m| self.optional(m.as_deref())),
             owner: meta.controller().map(|owner| {
                 Arc::new(Reference {

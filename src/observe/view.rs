@@ -30,6 +30,7 @@ use super::{
 use crate::{
     domain::{
         event::Data,
+        label_keys::LabelKeys,
         ledger::Ledger,
         names::{Map, Set, Uid},
         time::Timestamp,
@@ -96,13 +97,13 @@ enum Changed {
 
 impl View {
     /// A view of `cluster` that knows nothing yet.
-    pub(super) fn new(cluster: Cluster, kinds: Arc<Kinds>) -> Self {
+    pub(super) fn new(cluster: Cluster, kinds: Arc<Kinds>, labels: Arc<LabelKeys>) -> Self {
         let (nodes, facts) = (Nodes::new(&cluster), Facts::new(&cluster));
         Self {
             cluster,
             kinds,
             owners: Owners::default(),
-            shared: Shared::default(),
+            shared: Shared::new(labels),
             pods: Map::default(),
             namespaces: Map::default(),
             generation: 0,

@@ -4,10 +4,7 @@
 use super::{Request, Surroundings};
 use crate::{
     domain::event::ObjectRef,
-    k8s::{
-        context::Known,
-        kinds::{GROUP, Object},
-    },
+    k8s::{context::Known, kinds::Object},
 };
 use std::sync::Arc;
 
@@ -42,11 +39,11 @@ impl Above {
         reference(&self.top.object)
     }
 
-    /// The group that the workload's label names, or that of its pod template.
-    pub(super) fn group(&self) -> Option<String> {
+    /// The group that the workload's label of this key names, or that of its pod template.
+    pub(super) fn group(&self, key: &str) -> Option<String> {
         let object = &self.top.object;
-        let label = object.metadata.label(GROUP).map(str::to_owned);
-        label.or_else(|| self.top.kind.template_label(object, GROUP).map(str::to_owned))
+        let label = object.metadata.label(key).map(str::to_owned);
+        label.or_else(|| self.top.kind.template_label(object, key).map(str::to_owned))
     }
 }
 

@@ -14,11 +14,12 @@ use crate::{
     decider::{Ask, Former, Undeclared, What, Workload},
     domain::{
         event::{ObjectRef, Operation, PodResize, Role},
+        label_keys::{LabelKeys, Named},
         resources::Resources,
     },
     k8s::{
         demand::{Demand, DemandError, demand},
-        kinds::{GROUP, Kind, MIRROR, Object},
+        kinds::{Kind, MIRROR, Object},
     },
 };
 use std::sync::Arc;
@@ -62,7 +63,7 @@ pub(super) fn changed(
     old_version: &str,
     around: &Surroundings<'_>,
 ) -> Next {
-    if old.is_some_and(|old| says_the_same(old, new)) {
+    if old.is_some_and(|old| says_the_same(old, new, around.context.labels())) {
         return Next::nothing_grows(request);
     }
     let of = |object, before| Asking::of(request, kind, object, before, around);
@@ -83,15 +84,12 @@ fn is_mirror(request: &Request, object: &Object) -> bool {
 }
 
 /// Whether nothing changes that any group could be charged for.
-fn says_the_same(old: &Object, new: &Object) -> bool {
-    let labels = |object: &Object| {
-        let meta = &object.metadata;
-        let counts = |(key, _): &(&String, &String)| key.starts_with(GROUP);
-        let labels =
-            meta.labels.iter().filter(counts).chain(meta.annotations.iter().filter(counts));
-        labels.map(|(key, text)| (key.clone(), text.clone())).collect::<Vec<_>>()
+fn says_the_same(old: &Object, new: &Object, keys: &LabelKeys) -> bool {
+    let same = |what| {
+        let key = keys.key(what);
+        old.metadata.label(key) == new.metadata.label(key)
     };
-    old.body == new.body && labels(old) == labels(new)
+    old.body == new.body && Named::ALL.into_iter().all(same)
 }
 
 /// What one version of an object asks for, and in which group.
@@ -146,8 +144,9 @@ impl Asking {
     /// Whose it is, by its workload's label, else its own.
     fn nothing(request: &Request, object: &Object, around: &Surroundings<'_>) -> Self {
         let above = owners::above(request, object, around);
-        let group = above.as_ref().and_then(Above::group);
-        let group = group.or_else(|| object.metadata.label(GROUP).map(str::to_owned));
+        let key = &around.context.labels().group;
+        let group = above.as_ref().and_then(|above| above.group(key));
+        let group = group.or_else(|| object.metadata.label(key).map(str::to_owned));
         Self { demand: Demand::default(), group, above, invalid: None }
     }
 }
@@ -180,6 +179,7 @@ impl Change<'_> {
             operation,
             name_is_taken: self.name_is_taken(),
             missing: self.around.options.missing.clone(),
+            labels: Arc::clone(self.around.context.labels()),
             undeclared: undeclared.collect(),
             workload,
             old_resource_version,

@@ -167,6 +167,7 @@ fn pods_have_no_right_that_they_do_not_need() {
 fn every_setting_of_the_pod_exists() {
     let help = bizrq(&["serve", "--help"]);
     let chart = Chart::read().with("webhook.certManager", json!(true));
+    let chart = chart.with("labels", json!("group=example.com/team,gpu=example.com/card"));
     let set = of_kind(&chart.render(), "StatefulSet").remove(0);
     let container = &set["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["args"], json!(["serve"]));

@@ -19,6 +19,7 @@ mod histories;
 mod house;
 mod import_cli;
 mod kinds;
+mod labels;
 mod log_cli;
 mod meter;
 mod nats;

@@ -1,10 +1,15 @@
 //! `bizrq meter` as a user runs it: the binary, on recordings, event lines and logs.
 
-use crate::shared;
+use crate::{
+    labels::{CHOSEN, relabelled},
+    shared,
+};
+use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    io::Write,
+    fs::File,
+    io::{Read, Write},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -71,6 +76,34 @@ fn recordings_of_both_servers_are_exact_whatever_the_order_of_the_files() {
             files.reverse();
         }
     }
+}
+
+#[test]
+fn a_recording_is_metered_by_the_labels_that_were_chosen_and_by_no_other() {
+    let Recorded { files, end, expected } = recorded("v1.36");
+    let folder = tempfile::tempdir().unwrap();
+    let files: Vec<_> = files
+        .iter()
+        .map(|file| {
+            let mut text = String::new();
+            GzDecoder::new(File::open(file).unwrap()).read_to_string(&mut text).unwrap();
+            let path = folder.path().join(Path::new(file).file_stem().unwrap());
+            std::fs::write(&path, relabelled(&text)).unwrap();
+            path.display().to_string()
+        })
+        .collect();
+    let metered = |labels: &[&str]| {
+        let mut args = vec!["meter", "--at", &end, "-o", "json"];
+        args.extend(labels);
+        args.extend(files.iter().map(String::as_str));
+        usage(&json(&run(&args)))
+    };
+    assert_eq!(metered(&["--label", CHOSEN]), expected);
+    assert!(metered(&[]).keys().all(|(group, _)| group.is_empty()), "nobody is named");
+    let twice = run(&["meter", "--label", "group=a,group=b", "x.json"]);
+    assert_eq!(twice.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&twice.stderr);
+    assert!(said.contains("label `group=b`: group is given twice"), "{said}");
 }
 
 #[test]

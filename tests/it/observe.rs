@@ -1,9 +1,9 @@
 //! A cluster as an observer sees it: lists and watches as an API server answers them, and what becomes of them.
 
-mod api;
+pub(crate) mod api;
 mod context;
-mod facts;
-mod played;
-mod stand;
+pub(crate) mod facts;
+pub(crate) mod played;
+pub(crate) mod stand;
 mod swept;
 mod watched_over;

@@ -3,6 +3,7 @@
 //! Each case runs through the program itself, `bizrq review --explain`. `BIZRQ_BLESS=1` writes what is said into the
 //! tables, for a person to read.
 
+use crate::labels::{CHOSEN, relabelled};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{fmt::Write as _, fs, path::PathBuf, process::Command};
@@ -80,11 +81,16 @@ fn expand(number: usize, value: &Value) -> Value {
     })
 }
 
-/// What the program says of the case: of what is given only refusals.
-fn said(table: &Table, case: &Case) -> String {
+/// What the program says of the case: of what is given only refusals. `labels` are those that were chosen, if others
+/// than the usual ones.
+fn said(table: &Table, case: &Case, labels: Option<&str>) -> String {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, values: &[Value]| {
-        let texts: Vec<_> = values.iter().map(ToString::to_string).collect();
+        let texts = values.iter().map(ToString::to_string);
+        let texts: Vec<_> = match labels {
+            None => texts.collect(),
+            Some(_) => texts.map(|text| relabelled(&text)).collect(),
+        };
         let path = folder.path().join(name);
         fs::write(&path, texts.join("\n")).unwrap();
         path
@@ -105,6 +111,7 @@ fn said(table: &Table, case: &Case) -> String {
             "--quotas",
         ])
         .args([quotas, file])
+        .args(labels.into_iter().flat_map(|labels| ["--label", labels]))
         .env("NO_COLOR", "1")
         .output()
         .unwrap();
@@ -134,14 +141,19 @@ fn quota(short: &Value) -> Value {
     json!({"apiVersion": "bizrq.io/v1", "kind": "BizGroupResourceQuota", "metadata": {"name": name}, "spec": spec})
 }
 
-fn check(name: &str) {
+/// A table, where it is, and its text.
+fn read(name: &str) -> (Table, PathBuf, String) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/reviews").join(name);
     let text = fs::read_to_string(&path).unwrap();
-    let table: Table = serde_saphyr::from_str(&text).unwrap();
+    (serde_saphyr::from_str(&text).unwrap(), path, text)
+}
+
+fn check(name: &str) {
+    let (table, path, text) = read(name);
     let mut wrong = String::new();
     let mut blessed = text.clone();
     for case in &table.cases {
-        let said = said(&table, case);
+        let said = said(&table, case, None);
         if said.trim_end() == case.then.trim_end() {
             continue;
         }
@@ -173,4 +185,15 @@ fn children_scales_and_pods_are_answered_in_the_words_of_the_tables() {
 #[test]
 fn quota_objects_are_answered_in_the_words_of_the_tables() {
     check("quotas.yaml");
+}
+
+#[test]
+fn the_same_is_answered_where_other_labels_were_chosen() {
+    for name in ["workloads.yaml", "children.yaml"] {
+        let (table, ..) = read(name);
+        for case in &table.cases {
+            let said = said(&table, case, Some(CHOSEN));
+            assert_eq!(said.trim_end(), relabelled(case.then.trim_end()), "{}", case.what);
+        }
+    }
 }

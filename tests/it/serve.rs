@@ -193,6 +193,26 @@ async fn the_api_tells_what_was_decided_and_a_stream_holds_no_end_up() {
     assert!(lines.any(|line| line == "data: the server ends; come again"));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_goes_by_the_labels_that_it_was_told() {
+    let site = Site::new(HARD);
+    let labels = ["--label", "group=example.com/team", "--missing-group", "refuse"];
+    let process = site.start_with(&labels).await;
+    let mut client = connect(&site, &process).await;
+    let refused = ask(&mut client, "usual").await.unwrap();
+    assert_eq!(
+        refused["status"]["message"],
+        "Deployment `usual` names no group; label it with example.com/team: GROUP"
+    );
+    let review = String::from_utf8(deployment("chosen")).unwrap();
+    let review = review.replace("biz.group.resource.quota", "example.com/team");
+    let answer = client.review(review.into_bytes()).await.unwrap();
+    let review: Value = serde_json::from_str(&answer.text).unwrap();
+    assert!(is_allowed(&review["response"]), "{review}");
+    process.end();
+    assert_eq!(site.admitted().await.len(), 1);
+}
+
 #[test]
 fn a_second_process_on_a_log_in_a_folder_is_told_who_has_it() {
     let site = Site::new(HARD);
@@ -209,12 +229,13 @@ fn what_keeps_it_from_serving_is_said_with_a_remedy() {
     let site = Site::new(HARD);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    let cases: [(&[&str], i32, &str); 6] = [
+    let cases: [(&[&str], i32, &str); 7] = [
         (&["--tls-dir", "/nowhere"], 3, "--tls-dir: /nowhere/tls.crt: No such file"),
         (&["--listen", &taken], 3, "give another address"),
         (&["--metrics", &taken], 3, "give another address"),
         (&["--api", &taken], 3, "give another address"),
         (&["--api", "0.0.0.0:0"], 3, "on 127.0.0.1 or [::1] only"),
+        (&["--label", "cpu=a,gpu=a"], 2, "--label: `cpu=a`: it names gpu, too"),
         (&["--quota-cluster=-"], 2, "is no name of a cluster"),
     ];
     for (arguments, expected, words) in cases {
@@ -231,7 +252,13 @@ fn its_settings_are_printed_as_a_file_that_means_the_same() {
     let file = site.path("again.yaml");
     std::fs::write(&file, &printed).unwrap();
     assert_eq!(site.print_config(&["--config", file.to_str().unwrap()]), printed);
-    for line in ["roles:", "- webhook", "quotaCluster: east", "withoutLog: refuse"] {
+    for line in [
+        "roles:",
+        "- webhook",
+        "quotaCluster: east",
+        "withoutLog: refuse",
+        "- gpu=biz.group.resource.quota/gpu-type",
+    ] {
         assert!(printed.lines().any(|l| l.trim() == line), "{line} in\n{printed}");
     }
     assert!(printed.contains("# BIZRQ_NATS_TOKEN is set: ***"), "{printed}");

@@ -5,6 +5,7 @@ use crate::{
     cli::{Error, out, progress::Progress},
     domain::{
         event::{Event, Position},
+        label_keys::LabelKeys,
         ledger::{Ledger, Record, Stop},
         merkle::Hash,
         time::Timestamp,
@@ -20,6 +21,7 @@ use crate::{
 use std::{
     io::{Cursor, Read},
     path::Path,
+    sync::Arc,
 };
 
 /// What was read.
@@ -110,7 +112,8 @@ impl Feeder<'_> {
     /// Files of events are folded as they come, in the order in which they are given; recordings are understood
     /// together, when all of them are read.
     fn files(&mut self, args: &Args) -> Result<(), Error> {
-        let mut recorder = Recorder::new(&args.cluster);
+        let labels = LabelKeys::with(&args.labels).map_err(|e| Error::Usage(e.to_string()))?;
+        let mut recorder = Recorder::new(&args.cluster).with_labels(Arc::new(labels));
         let mut recorded = false;
         for path in &args.files {
             let failed = |e: std::io::Error| Error::input(path.display(), e);

@@ -16,6 +16,7 @@ use crate::{
             QuotaProposed, QuotaRemoved, ReservationExpired, Role, WorkloadGone, WorkloadObserved,
             WorkloadsAdmitted,
         },
+        label_keys::LabelKeys,
         ledger::{self, Ledger},
         merkle::Hash,
         names::{ObjectId, Uid},
@@ -57,11 +58,11 @@ pub(super) struct Reviewed {
 
 impl World {
     /// Nothing but the kinds that ship, in a cluster of this name.
-    pub(super) fn new(cluster: &str, at: Timestamp) -> Result<Self, Error> {
+    pub(super) fn new(cluster: &str, at: Timestamp, labels: LabelKeys) -> Result<Self, Error> {
         let kinds = Kinds::builtin().map_err(|e| Error::input("the table of kinds", e))?;
         Ok(Self {
             kinds,
-            context: Context::default(),
+            context: Context::new(Arc::new(labels)),
             options: Options::new(cluster),
             ledger: Ledger::new(ledger::Options::default()),
             at,

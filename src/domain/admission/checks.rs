@@ -14,9 +14,9 @@ use crate::domain::{
 };
 
 /// The object names no group, and must.
-pub(super) fn group_missing(object: &ObjectRef<'_>) -> Refusal {
+pub(super) fn group_missing(object: &ObjectRef<'_>, label: &str) -> Refusal {
     let message = format!(
-        "{} `{}` names no group; label it with biz.group.resource.quota: GROUP",
+        "{} `{}` names no group; label it with {label}: GROUP",
         &*object.kind, &*object.name
     );
     Refusal::new(Reason::GroupMissing, message)
@@ -101,14 +101,11 @@ pub(super) fn model_required(
             let typed = |r: &str| model_of(&role.models, r).is_some_and(is_model);
             for (resource, quantity) in list.iter().filter(|(r, q)| q.milli() > 0 && !typed(r)) {
                 let Some(hard) = of_model(&format!("{side}{resource}")) else { continue };
-                let label = match resource {
-                    "cpu" | "memory" => resource,
-                    _ => "gpu",
-                };
                 let message = format!(
                     "{resource}={quantity} is asked for without a model, and group `{}` limits {hard}; \
-                     label it with biz.group.resource.quota/{label}-type: MODEL",
-                    names.group_name(group)
+                     label it with {}: MODEL",
+                    names.group_name(group),
+                    review.labels.of_model(resource)
                 );
                 return Some(Refusal::new(Reason::ModelRequired, message));
             }

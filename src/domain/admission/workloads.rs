@@ -8,6 +8,7 @@ use crate::domain::{
     amounts::Amounts,
     book::{Asked, Error, Spend, Trial},
     event::{Admission, Charge, ObjectRef, Operation, PodResize, Role},
+    label_keys::LabelKeys,
     names::{GroupId, KeyId, Names, ObjectId, Uid},
     quota::{count_key, demand, pod_demand},
     time::Timestamp,
@@ -34,6 +35,8 @@ pub struct Review<'r> {
     pub group: Option<&'r str>,
     /// What to do if it names none.
     pub missing: MissingGroup<'r>,
+    /// By which labels it could name one, and its models.
+    pub labels: &'r LabelKeys,
     /// What it is to ask for.
     pub roles: &'r [Role<'r>],
     /// Of an update: what it was.
@@ -112,7 +115,9 @@ pub fn decide<'r>(
     let group = match (named, review.missing) {
         (Some(group), _) | (None, MissingGroup::Default(group)) => group,
         (None, MissingGroup::Allow) => "",
-        (None, MissingGroup::Refuse) => return checks::group_missing(review.workload).into(),
+        (None, MissingGroup::Refuse) => {
+            return checks::group_missing(review.workload, &review.labels.group).into();
+        }
     };
     let admission = admission(review, group, now);
     let Some(id) = names.known_group(group) else {

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::domain::event::{Data, StartBasis, StopBasis};
-use crate::k8s::kinds::GROUP;
 use serde_json::{Value, json};
+
+const GROUP: &str = "biz.group.resource.quota";
 
 /// `10:MM:SS` of one day.
 fn at(minute: u32, second: u32) -> String {
@@ -328,10 +329,10 @@ fn a_new_label_on_the_workload_moves_its_pods_and_another_order_tells_the_same()
 
 #[test]
 fn models_on_the_pod_overrule_the_workloads_and_texts_that_are_none_are_remarked() {
-    let labels = json!({kinds::CPU_MODEL: "A4", kinds::GPU_MODEL: "V100|T4"});
+    let labels = json!({format!("{GROUP}/cpu-type"): "A4", format!("{GROUP}/gpu-type"): "V100|T4"});
     let set = workload("ReplicaSet", "rs", 1, None, None).with("/metadata/annotations", labels);
-    let pod =
-        owned(5, "ReplicaSet", "rs").with("/metadata/labels", json!({kinds::CPU_MODEL: "B8"}));
+    let pod = owned(5, "ReplicaSet", "rs")
+        .with("/metadata/labels", json!({"biz.group.resource.quota/cpu-type": "B8"}));
     let recording = record(&[pod, set]);
     let models = recording.events().find_map(|e| match e.data {
         Data::PodStarted(d) => Some(d.models),

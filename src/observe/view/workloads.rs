@@ -12,7 +12,7 @@ use crate::{
     k8s::{
         context::{Context, Known},
         demand::demand,
-        kinds::{self, GROUP, Kind},
+        kinds::{self, Kind},
         meta::ObjectMeta,
     },
     observe::{
@@ -194,7 +194,7 @@ impl View {
         };
         // What makes workloads is one object, and asks for nothing itself.
         let roles = if known.kind.makes { Vec::new() } else { asked.roles };
-        let own = meta.label(GROUP).map(str::to_owned).or(asked.group);
+        let own = meta.label(&context.labels().group).map(str::to_owned).or(asked.group);
         let group = own.or_else(|| context.namespace_group(&meta.namespace).map(str::to_owned));
         let group = group.unwrap_or_else(|| self.cluster.default_group.clone());
         if work.told.as_ref().is_some_and(|told| told.group == group && told.roles == roles) {

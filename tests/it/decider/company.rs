@@ -18,7 +18,10 @@ use bizrq::{
     },
     event_log::NewEvent,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 const NAMES: [&str; 16] = [
     "w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9", "wa", "wb", "wc", "wd", "we", "wf",
@@ -337,6 +340,7 @@ fn workload(adm: &Adm) -> Workload {
         old_resource_version: (adm.old_rv > 0).then(|| adm.old_rv.to_string()),
         group: Some(adm.group.to_owned()),
         missing: Missing::Allow,
+        labels: Arc::default(),
         roles: roles(adm.dem),
         old: adm.old.map(|(group, dem)| Former { group: group.to_owned(), roles: roles(dem) }),
         resize: None,

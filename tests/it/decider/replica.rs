@@ -111,6 +111,7 @@ pub(crate) fn create(request: &str, uid: &str, group: &str, count: u64) -> Ask {
         old_resource_version: None,
         group: Some(group.to_owned()),
         missing: Missing::Allow,
+        labels: Arc::default(),
         roles: roles(count),
         old: None,
         resize: None,

@@ -60,7 +60,7 @@ fn spent(stand: &Stand, until: &str) -> i128 {
 const MINUTE: i128 = 60_000;
 
 /// Type and data of every record of `log` whose type begins with `prefix`.
-pub(super) async fn told(log: &MemoryLog, prefix: &str) -> Vec<String> {
+pub(crate) async fn told(log: &MemoryLog, prefix: &str) -> Vec<String> {
     let mut reader = log.read(1).unwrap();
     let mut told = Vec::new();
     while let Some(records) = reader.next().await.unwrap() {

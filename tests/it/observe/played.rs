@@ -66,7 +66,7 @@ fn expected(version: &str) -> (Timestamp, BTreeMap<(String, String), i128>) {
     (end, usage.collect())
 }
 
-pub(super) fn server() -> Api {
+pub(crate) fn server() -> Api {
     let api = Api::default();
     let created = "2026-11-29T10:00:00Z";
     let meta = json!({"name": "kube-system", "uid": "of east", "creationTimestamp": created});
@@ -76,7 +76,7 @@ pub(super) fn server() -> Api {
     api
 }
 
-pub(super) fn cluster(now: Timestamp) -> Cluster {
+pub(crate) fn cluster(now: Timestamp) -> Cluster {
     let notice = Arc::new(|line: &str| eprintln!("notice: {line}"));
     Cluster { name: "east".into(), now: Arc::new(move || now), notice, ..Cluster::default() }
 }

@@ -2,7 +2,7 @@
 
 use bizrq::{
     decider::{self, Decider, transport::Alone},
-    domain::time::Timestamp,
+    domain::{label_keys::LabelKeys, time::Timestamp},
     event_log::EventLog,
     k8s::{context::Context, kinds::Kinds},
     observe::{Cluster, Error, Observer, Progress, metrics::Metrics},
@@ -43,6 +43,20 @@ impl Stand {
     where
         L::Reader: 'static,
     {
+        Self::with_labels(client, cluster, log, leads, Arc::default())
+    }
+
+    /// The same, where these labels name groups and models.
+    pub(crate) fn with_labels<L: EventLog + 'static>(
+        client: kube::Client,
+        cluster: Cluster,
+        log: &Arc<L>,
+        leads: bool,
+        labels: Arc<LabelKeys>,
+    ) -> Self
+    where
+        L::Reader: 'static,
+    {
         let log = Arc::clone(log);
         let (runner, projection) = Runner::new(MemoryStore::default(), runner::Options::default());
         let options = decider::Options { now: Arc::clone(&cluster.now), ..Default::default() };
@@ -54,7 +68,8 @@ impl Stand {
                 runner.run(&*folded, std::future::pending::<()>()).await.unwrap();
             }),
         ];
-        let (context, kinds) = (Arc::default(), Arc::new(Kinds::builtin().unwrap()));
+        let context = Arc::new(RwLock::new(Context::new(labels)));
+        let kinds = Arc::new(Kinds::builtin().unwrap());
         let observer = Observer::new(
             client,
             cluster,

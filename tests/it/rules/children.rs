@@ -6,6 +6,7 @@ use bizrq::domain::{
     admission::{Decision, MissingGroup, Review, decide},
     book::Trial,
     event::{ObjectRef, Operation::Create, WorkloadObserved, WorkloadsAdmitted},
+    label_keys::LabelKeys,
 };
 
 /// team (cpu 6) with the workload w0 of 4 pods with a core each, of which 3 are there.
@@ -51,6 +52,7 @@ fn review(real: &mut Real, workload: &ObjectRef<'_>, change: Change<'_>) -> Answ
         old_resource_version: None,
         group: Some("team"),
         missing: MissingGroup::Allow,
+        labels: &LabelKeys::USUAL,
         roles: &[],
         old: None,
         resize: None,

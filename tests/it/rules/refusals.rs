@@ -9,6 +9,7 @@ use bizrq::domain::{
         Operation::{self, Create, Delete, Update},
         QuotaDeclared, QuotaSpec, Role,
     },
+    label_keys::LabelKeys,
     quantity::{Format, Quantity},
     resources::Models,
 };
@@ -75,6 +76,7 @@ fn judge(
         old_resource_version: None,
         group,
         missing: MissingGroup::Allow,
+        labels: &LabelKeys::USUAL,
         roles,
         old: None,
         resize: None,

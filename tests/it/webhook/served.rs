@@ -132,7 +132,7 @@ impl Ca {
 }
 
 /// A server that serves until it is stopped.
-pub(super) struct Served {
+pub(crate) struct Served {
     pub(super) ca: Ca,
     pub(super) address: SocketAddr,
     pub(super) current: Arc<Current>,
@@ -142,7 +142,7 @@ pub(super) struct Served {
 }
 
 /// Bounds that are reached in a test's time. What must not happen has ten times what must.
-pub(super) fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits { notice: Duration::ZERO, ..Limits::default() }
 }
 
@@ -151,7 +151,7 @@ impl Served {
         Self::start_with(Yes::default(), limits)
     }
 
-    pub(super) fn start_with(reviews: impl Reviews, limits: Limits) -> Self {
+    pub(crate) fn start_with(reviews: impl Reviews, limits: Limits) -> Self {
         let (ca, registry) = (Ca::new(), Registry::new());
         let current = Arc::new(Current::default());
         current.show(ca.pair());
@@ -168,12 +168,12 @@ impl Served {
         Client::connect(self.address, &self.ca.0.certificate, b"http/1.1").await.unwrap()
     }
 
-    pub(super) async fn http2(&self) -> Client {
+    pub(crate) async fn http2(&self) -> Client {
         Client::connect(self.address, &self.ca.0.certificate, b"h2").await.unwrap()
     }
 
     /// Asks it to stop, and waits until it has.
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.begin_to_stop().await.unwrap().unwrap();
     }
 
