@@ -21,6 +21,7 @@ use crate::{
     telemetry,
     webhook::{self, server::Limits},
 };
+use hyper::{Uri, http::uri::Scheme};
 use std::{
     collections::BTreeSet,
     env, fs, io,
@@ -60,6 +61,8 @@ pub struct Config {
     pub api_tokens: Option<PathBuf>,
     /// The place among [`Config::clusters`] of the one that is asked about the API's tokens.
     pub api_cluster: Option<usize>,
+    /// Alertmanagers that are told what stands.
+    pub alertmanagers: Vec<Uri>,
     /// How the webhook proves who it is.
     pub certificate: Certificate,
     /// The webhook's bounds.
@@ -214,6 +217,11 @@ impl Config {
             api: settings.api,
             api_tokens: settings.api_tokens,
             api_cluster,
+            alertmanagers: settings
+                .alertmanagers
+                .iter()
+                .map(|url| alertmanager(url))
+                .collect::<Result<_, _>>()?,
             certificate,
             limits,
             telemetry: telemetry::Options {
@@ -268,6 +276,19 @@ impl Config {
     #[must_use]
     pub fn has(&self, role: Role) -> bool {
         self.roles.contains(&role)
+    }
+}
+
+fn alertmanager(url: &str) -> Result<Uri, Error> {
+    let wrong = |why: &str| {
+        let (setting, value) = ("--alertmanager", url.to_owned());
+        Error::Wrong { setting, value, why: format!("{why}; write http://HOST:PORT") }
+    };
+    let uri: Uri = url.parse().map_err(|_| wrong("it is no address"))?;
+    match (uri.scheme() == Some(&Scheme::HTTP), uri.authority(), uri.query()) {
+        (true, Some(_), None) => Ok(uri),
+        (true, Some(_), Some(_)) => Err(wrong("it has a query")),
+        _ => Err(wrong("only plain HTTP is spoken to it")),
     }
 }
 

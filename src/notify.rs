@@ -5,10 +5,12 @@
 //! ```text
 //!  Ledger ──┐
 //!  Told   ──┴─due (pure)──▶ notices ──each behind the one before──▶ a stream, or a file beside the log ─▶ Told
-//!                └─▶ the next instant ──▶ timer
+//!                └─▶ the next instant ──▶ timer                                          └─▶ Alertmanager, Events
 //! ```
 
+pub mod alertmanager;
 pub mod due;
+pub mod events;
 mod file;
 pub mod metrics;
 #[cfg(feature = "jetstream")]
@@ -112,6 +114,8 @@ pub struct Teller {
     log: Arc<AnyLog>,
     projection: Projection,
     metrics: Metrics,
+    /// What was told, while this process leads.
+    told: watch::Sender<Option<Told>>,
     now: fn() -> Timestamp,
 }
 
@@ -124,7 +128,13 @@ impl Teller {
         metrics: Metrics,
         now: fn() -> Timestamp,
     ) -> Self {
-        Self { log, projection, metrics, now }
+        Self { log, projection, metrics, told: watch::channel(None).0, now }
+    }
+
+    /// What was told so far, while this process leads.
+    #[must_use]
+    pub fn told(&self) -> watch::Receiver<Option<Told>> {
+        self.told.subscribe()
     }
 
     /// Tells while `leads` says so, until `end` comes true. `heard` gets what is new, `failed` hears why something waits.
@@ -161,7 +171,10 @@ impl Teller {
                             waits = why;
                         }
                     }
-                    () = lost => return,
+                    () = lost => {
+                        self.told.send_replace(None);
+                        return;
+                    }
                 }
                 sleep(AGAIN).await;
             };
@@ -173,36 +186,48 @@ impl Teller {
     }
 
     async fn tell(&self, heard: &impl Fn(&Notice)) -> Result<(), Error> {
-        let Some((mut kept, mut told)) = Kept::of(&self.log).await? else {
+        let Some((mut kept, told)) = Kept::of(&self.log).await? else {
             return std::future::pending().await;
         };
+        self.told.send_replace(Some(told));
         self.metrics.waits(false);
         let (mut looked, mut next) = (None, None);
         loop {
             let status = self.projection.status();
             let now = (self.now)();
-            let is_due = looked != Some(status.position) || next.is_some_and(|next| next <= now);
-            if status.caught_up && is_due {
-                let due = Due::at(&self.projection.ledger(), &told, now);
-                (looked, next) = (Some(status.position), due.next);
+            let is = (status.position, status.stopped);
+            let is_due = looked.as_ref() != Some(&is) || next.is_some_and(|next| next <= now);
+            if is_due && (status.caught_up || is.1.is_some()) {
+                let due = self.due(now, is.1.as_deref());
+                (looked, next) = (Some(is), due.next);
                 for notice in due.notices {
                     let answer = timeout(PATIENCE, kept.tell(&notice)).await;
                     match answer.unwrap_or_else(|_| Err(notice.unanswered()))? {
                         None => {
                             self.metrics.told(&notice, (self.now)());
                             heard(&notice);
-                            told.note(notice);
+                            self.note(notice);
                         }
                         Some(other) => {
                             // What follows from it is looked at anew.
                             looked = None;
-                            told.note(other);
+                            self.note(other);
                         }
                     }
                 }
             }
             sleep(wait(next, (self.now)())).await;
         }
+    }
+
+    fn due(&self, now: Timestamp, stopped: Option<&str>) -> Due {
+        let told = self.told.borrow();
+        let (none, ledger) = (Told::default(), self.projection.ledger());
+        Due::at(&ledger, told.as_ref().unwrap_or(&none), now, stopped)
+    }
+
+    fn note(&self, notice: Notice) {
+        self.told.send_modify(|told| told.get_or_insert_default().note(notice));
     }
 }
 

@@ -347,21 +347,45 @@ fn look_after(
     if config.has(Role::Control) {
         // Where no cluster can be led, this process is taken for the only one.
         let leads = first.unwrap_or_else(|| watch::channel(true).1);
-        tell_groups(tasks, shared, leads.clone())?;
+        let quotas = config.clusters.iter().position(|c| c.reviews.cluster == config.quota_cluster);
+        let quotas = quotas.and_then(|place| clients.get(&place)).cloned();
+        tell_groups(tasks, config, shared, quotas, leads.clone())?;
         cluster::take_snapshots(tasks, shared.projection.clone(), leads);
     }
     Ok(())
 }
 
-/// Tells groups what their cash comes to, while `leads` says that it is for us to do.
+/// Tells groups what their cash comes to, while `leads` says that it is for us to do: where the log is kept, to
+/// Alertmanagers, and beside the quota objects behind `quotas`.
 fn tell_groups(
     tasks: &mut Tasks,
+    config: &Config,
     shared: &Shared,
+    quotas: Option<Client>,
     leads: watch::Receiver<bool>,
 ) -> Result<(), Error> {
     let metrics = notify::metrics::Metrics::new(&shared.registry)?;
     let (log, projection) = (Arc::clone(&shared.log), shared.projection.clone());
     let teller = notify::Teller::new(log, projection, metrics, clock::now);
+    notify::metrics::show(&shared.registry, teller.told())?;
+    if !config.alertmanagers.is_empty() {
+        let (urls, told) = (config.alertmanagers.clone(), teller.told());
+        let end = tasks.staged().until(Stage::Watch);
+        tasks.spawn(Stage::Watch, "alertmanagers", async move {
+            let failed = |why: &str| warn!(error = why, "an Alertmanager is not told");
+            notify::alertmanager::run(urls, told, clock::now, end, failed).await;
+            Ok(())
+        });
+    }
+    if let Some(client) = quotas {
+        let (told, replica) = (teller.told(), config.replica.clone());
+        let end = tasks.staged().until(Stage::Watch);
+        tasks.spawn(Stage::Watch, "events", async move {
+            let failed = |why: &str| warn!(error = why, "an Event is not written");
+            notify::events::run(client, replica, told, clock::now, end, failed).await;
+            Ok(())
+        });
+    }
     let end = tasks.staged().until(Stage::Watch);
     tasks.spawn(Stage::Watch, "notices", async move {
         let told = |notice: &notify::notice::Notice| {

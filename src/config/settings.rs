@@ -83,6 +83,16 @@ pub struct Settings {
     #[arg(long, value_name = "NAME", env = "BIZRQ_API_CLUSTER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_cluster: Option<String>,
+    /// An Alertmanager that is told what stands, by its API v2: http://HOST:PORT, with the path that it has in front of
+    /// /api/v2, if any. May be given several times: every member of a cluster of them
+    #[arg(
+        long = "alertmanager",
+        value_name = "URL",
+        env = "BIZRQ_ALERTMANAGER",
+        value_delimiter = ','
+    )]
+    #[serde(rename = "alertmanager", skip_serializing_if = "Vec::is_empty")]
+    pub alertmanagers: Vec<String>,
     /// The folder with the webhook's tls.crt and tls.key; without, bizrq makes its own and keeps them in a Secret
     #[arg(long, value_name = "DIR", env = "BIZRQ_TLS_DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -206,6 +216,7 @@ impl Settings {
             api: self.api.or(other.api),
             api_tokens: self.api_tokens.or(other.api_tokens),
             api_cluster: self.api_cluster.or(other.api_cluster),
+            alertmanagers: list(self.alertmanagers, other.alertmanagers),
             tls_dir: self.tls_dir.or(other.tls_dir),
             tls_secret: self.tls_secret.or(other.tls_secret),
             tls_names: list(self.tls_names, other.tls_names),

@@ -55,7 +55,7 @@ impl Sources {
     /// What is known of the cluster itself.
     #[must_use]
     pub fn cluster(&self, cluster: ClusterId) -> Option<&Cluster> {
-        self.table.get(cluster.index()).map(|source| &source.cluster)
+        self.table.get(cluster.index()).map(Source::cluster)
     }
 
     /// Takes the versions of a heartbeat; a version that is no number says nothing.
@@ -109,6 +109,10 @@ impl Sources {
 }
 
 impl Source {
+    pub(super) const fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     fn synced(&mut self, since: Timestamp, time: Timestamp) -> bool {
         if self.last.is_some_and(|last| time <= last) {
             return false;

@@ -25,8 +25,11 @@ pub struct Notice {
     pub stands: bool,
     /// The group; empty for the log itself.
     pub group: String,
-    /// The key, `cash/K`.
+    /// The key; of a cluster its name.
     pub key: String,
+    /// The quota object's uid, in the form of a UUID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
     /// Percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u16>,
@@ -37,9 +40,12 @@ pub struct Notice {
     pub at: Timestamp,
     /// Whether `at` is the millisecond.
     pub exact: bool,
+    /// When it is expected to come to its end, if all goes on as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Timestamp>,
     /// The limit, as refusals write it.
     pub hard: String,
-    /// What percentages are of, exactly: the limit, or what it leaves to the group itself.
+    /// What percentages are of, exactly: the limit, or what it leaves to the group itself. Of records, how many.
     pub of: String,
     /// In words, for people.
     pub message: String,
@@ -69,6 +75,60 @@ pub enum What {
     Overdraft,
     /// `consumed-80`: the subtree spent so many percent of the budget.
     Consumed(u16),
+    /// `forecast`: when the group's own cash is going to end.
+    Forecast,
+    /// `full`: the group itself uses nearly all that a limit leaves to it.
+    Full,
+    /// `unreviewed`: something is used that no review admitted.
+    Unreviewed,
+    /// `quarantine`: records of the log were not taken.
+    Quarantine,
+    /// `stopped`: nothing more of the log is folded.
+    Stopped,
+    /// `silent`: nobody observes a cluster.
+    Silent,
+}
+
+/// Those without a percentage.
+const WHATS: [(What, &str); 7] = [
+    (What::Overdraft, "overdraft"),
+    (What::Forecast, "forecast"),
+    (What::Full, "full"),
+    (What::Unreviewed, "unreviewed"),
+    (What::Quarantine, "quarantine"),
+    (What::Stopped, "stopped"),
+    (What::Silent, "silent"),
+];
+
+impl What {
+    /// The name of the alert that says so.
+    #[must_use]
+    pub const fn alert(self) -> &'static str {
+        match self {
+            Self::Cash(100..) => "BizrqCashExhausted",
+            Self::Cash(_) => "BizrqCashThreshold",
+            Self::Overdraft => "BizrqCashOverdraft",
+            Self::Consumed(100..) => "BizrqConsumedExhausted",
+            Self::Consumed(_) => "BizrqConsumedThreshold",
+            Self::Forecast => "BizrqCashForecast",
+            Self::Full => "BizrqLimitFull",
+            Self::Unreviewed => "BizrqLimitUnreviewed",
+            Self::Quarantine => "BizrqRecordsQuarantined",
+            Self::Stopped => "BizrqFoldStopped",
+            Self::Silent => "BizrqSourceSilent",
+        }
+    }
+
+    /// How urgent it is: `info`, `warning` or `critical`.
+    #[must_use]
+    pub const fn severity(self) -> &'static str {
+        match self {
+            Self::Cash(..90) | Self::Consumed(..90) | Self::Full => "info",
+            Self::Cash(100..) | Self::Consumed(100..) | Self::Overdraft => "critical",
+            Self::Stopped | Self::Silent => "critical",
+            _ => "warning",
+        }
+    }
 }
 
 impl Scope {
@@ -101,8 +161,11 @@ impl fmt::Display for Topic {
         write!(f, "{scope:032x}.")?;
         match self.what {
             What::Cash(percent) => write!(f, "cash-{percent}"),
-            What::Overdraft => write!(f, "overdraft"),
             What::Consumed(percent) => write!(f, "consumed-{percent}"),
+            other => {
+                let name = WHATS.iter().find(|(what, _)| *what == other);
+                f.write_str(name.map_or("", |(_, name)| name))
+            }
         }
     }
 }
@@ -117,8 +180,7 @@ impl FromStr for Topic {
         let what = match what.split_once('-') {
             Some(("cash", percent)) => What::Cash(percent.parse().map_err(|_| wrong())?),
             Some(("consumed", percent)) => What::Consumed(percent.parse().map_err(|_| wrong())?),
-            None if what == "overdraft" => What::Overdraft,
-            _ => return Err(wrong()),
+            _ => WHATS.iter().find(|(_, name)| *name == what).ok_or_else(wrong)?.0,
         };
         Ok(Self { scope, what })
     }
@@ -157,6 +219,12 @@ impl Told {
     #[must_use]
     pub fn of(&self, scope: Scope) -> Option<&BTreeMap<What, Notice>> {
         self.scopes.get(&scope)
+    }
+
+    /// The last notices of topics, as far as they are about `since` or later.
+    pub fn since(&self, since: Timestamp) -> impl Iterator<Item = &Notice> {
+        let all = self.scopes.values().flat_map(BTreeMap::values);
+        all.filter(move |notice| notice.at >= since)
     }
 
     /// What was told and is not over, by scope.

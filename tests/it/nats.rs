@@ -17,7 +17,7 @@ mod credentials;
 mod faults;
 mod harness;
 mod log;
-mod notices;
+pub(crate) mod notices;
 mod permissions;
 mod rollover;
 mod unsafe_streams;

@@ -3,6 +3,8 @@
 //! Histories are random: pods start and stop, some stops are told late, budgets and other limits are edited, groups are
 //! corrected and removed. The oracle knows what each mark means and nothing of how it is found.
 
+mod events;
+
 use bizrq::{
     domain::{
         event::{Data, Event, EventId},
@@ -11,13 +13,15 @@ use bizrq::{
         time::{HOUR_MS, ORIGIN, Timestamp},
     },
     notify::{
-        due::{Due, THRESHOLDS},
+        due::Due,
         notice::{Notice, Told, What},
     },
 };
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Parts of a budget that are told, in percent.
+const THRESHOLDS: [u16; 4] = [50, 80, 90, 100];
 /// Parents before children.
 const GROUPS: [(&str, &str); 4] = [("a", ""), ("a1", "a"), ("a2", "a"), ("b", "")];
 /// How long a history is, in milliseconds.
@@ -86,6 +90,7 @@ impl Known {
                     && consumed > 0
                     && consumed * 100 >= i128::from(percent) * hard
             }
+            other => panic!("{other:?} is not walked"),
         }
     }
 
@@ -275,17 +280,32 @@ impl World {
                 assert_eq!(holds, heard, "seed {seed}, at {at}: it was not said to look");
                 continue;
             }
-            let due = Due::at(&self.ledger, &told, time(at));
+            let due = Due::at(&self.ledger, &told, time(at), None);
             next = due.next;
             let mut after = heard.clone();
             for notice in &due.notices {
-                self.check(seed, at, notice, &mut after);
+                match notice.topic.what {
+                    What::Forecast => self.check_forecast(seed, at, notice),
+                    _ => self.check(seed, at, notice, &mut after),
+                }
                 told.note(notice.clone());
             }
             assert_eq!(after, holds, "seed {seed}, at {at}: {:#?}", due.notices);
             heard = after;
-            let again = Due::at(&self.ledger, &told, time(at)).notices;
+            let again = Due::at(&self.ledger, &told, time(at), None).notices;
             assert_eq!(again, [], "seed {seed}, at {at}: told already");
+        }
+    }
+
+    /// Its instant is the first at which all of the group's own cash is spent if the pods that run go on.
+    fn check_forecast(&mut self, seed: u64, at: i64, notice: &Notice) {
+        let group = GROUPS.iter().position(|(name, _)| *name == notice.group).unwrap();
+        assert!(!self.known.holds(group, What::Cash(100), at), "seed {seed}, at {at}: {notice:?}");
+        if let Some(end) = notice.forecast {
+            let end = end.since(time(0));
+            let holds = |at| self.known.holds(group, What::Cash(100), at);
+            assert!(holds(end) && !holds(end - 1), "seed {seed}, at {at}: {notice:?}");
+            *self.seen.entry("forecast").or_default() += 1;
         }
     }
 
@@ -345,6 +365,7 @@ fn every_mark_is_told_at_its_millisecond_and_taken_back_when_it_is_over() {
         "withdrawn",
         "lifted",
         "instant",
+        "forecast",
     ] {
         assert!(seen.get(what).is_some_and(|n| *n >= 3), "{what}: {seen:?}");
     }

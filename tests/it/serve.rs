@@ -1,5 +1,6 @@
 //! `bizrq serve` as a process: asked over TLS, killed, started again, told to end.
 
+mod alertmanager;
 mod notices;
 mod process;
 
@@ -229,13 +230,15 @@ fn what_keeps_it_from_serving_is_said_with_a_remedy() {
     let site = Site::new(HARD);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 9] = [
         (&["--tls-dir", "/nowhere"], 3, "--tls-dir: /nowhere/tls.crt: No such file"),
         (&["--listen", &taken], 3, "give another address"),
         (&["--metrics", &taken], 3, "give another address"),
         (&["--api", &taken], 3, "give another address"),
         (&["--api", "0.0.0.0:0"], 3, "on 127.0.0.1 or [::1] only"),
         (&["--label", "cpu=a,gpu=a"], 2, "--label: `cpu=a`: it names gpu, too"),
+        (&["--alertmanager", "https://a:9093"], 2, "only plain HTTP is spoken to it"),
+        (&["--alertmanager", "http://a b"], 2, "it is no address; write http://HOST:PORT"),
         (&["--quota-cluster=-"], 2, "is no name of a cluster"),
     ];
     for (arguments, expected, words) in cases {

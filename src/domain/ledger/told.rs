@@ -25,6 +25,12 @@ pub struct PodNow<'l> {
 }
 
 impl Ledger {
+    /// Every source that was ever told of, by name, with what it told of itself.
+    pub fn clusters(&self) -> impl Iterator<Item = (&str, &Cluster)> {
+        let sources = (0..).zip(self.meter.sources.table.as_slice());
+        sources.map(|(id, source)| (self.names.cluster_name(ClusterId(id)), source.cluster()))
+    }
+
     /// Whether this fact would change nothing any more. Of what is no fact of a pod, workload, quota or cluster, no.
     #[must_use]
     pub fn is_told(&self, event: &Event<'_>) -> bool {

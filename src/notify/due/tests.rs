@@ -1,9 +1,9 @@
 //! A team with a budget of eight core-hours and two cores from the third hour on: four hours to the end.
 
-use super::{Due, Notice, Told};
+use super::{Due, Notice, Told, What};
 use crate::domain::{
     event::{Data, Event, EventId},
-    ledger::Ledger,
+    ledger::{Ledger, Record},
     merkle::Hash,
     time::{HOUR_MS, ORIGIN, Timestamp},
 };
@@ -56,14 +56,35 @@ impl World {
     }
 
     fn look(&self, at: Timestamp) -> Due {
-        Due::at(&self.ledger, &self.told, at)
+        Due::at(&self.ledger, &self.told, at, None)
     }
 
     /// What is told at an instant, and told with that.
-    fn told(&mut self, at: Timestamp) -> Vec<Notice> {
+    fn all_told(&mut self, at: Timestamp) -> Vec<Notice> {
         let notices = self.look(at).notices;
         notices.iter().for_each(|notice| self.told.note(notice.clone()));
         notices
+    }
+
+    /// The same without forecasts.
+    fn told(&mut self, at: Timestamp) -> Vec<Notice> {
+        let mut notices = self.all_told(at);
+        notices.retain(|notice| notice.topic.what != What::Forecast);
+        notices
+    }
+
+    fn forecasts(&mut self, at: Timestamp) -> Vec<(bool, Option<Timestamp>)> {
+        let mut notices = self.all_told(at);
+        notices.retain(|notice| notice.topic.what == What::Forecast);
+        notices.into_iter().map(|notice| (notice.stands, notice.forecast)).collect()
+    }
+
+    fn stop(&mut self, group: &str, at: Timestamp) {
+        let text = format!(
+            r#"{{"uid":"pod of {group}","earliest":"{at}","latest":"{at}",
+                "basis":"TerminalStatus","phase":"Succeeded","reason":""}}"#
+        );
+        self.tell(at, "pods/n/p", Data::PodStopped(serde_json::from_str(&text).unwrap()));
     }
 }
 
@@ -78,8 +99,8 @@ fn each_threshold_is_due_at_its_millisecond_and_the_next_is_known() {
     let crossings = [2 * HOUR_MS, HOUR_MS * 16 / 5, HOUR_MS * 18 / 5, 4 * HOUR_MS];
     let crossings = crossings.map(|after| hour(3).shifted(after));
     for (threshold, at) in [50, 80, 90, 100].into_iter().zip(crossings) {
-        let before = world.look(at.shifted(-1));
-        assert_eq!((before.notices, before.next), (vec![], Some(at)));
+        assert_eq!(world.told(at.shifted(-1)), []);
+        assert_eq!(world.look(at.shifted(-1)).next, Some(at));
         let told = world.told(at);
         assert_eq!(
             told.iter().map(|n| (n.threshold, n.at)).collect::<Vec<_>>(),
@@ -111,8 +132,8 @@ fn whoever_asks_again_finds_the_same_ids_and_no_two_notices_share_one() {
 fn an_edit_of_anything_else_tells_nothing() {
     let mut world = World::team();
     assert_eq!(world.told(hour(8)).len(), 5);
-    world.quota(hour(8), 2, r#""limits.cpu":"5","cash/limits.cpu":"8""#);
-    world.quota(hour(8), 3, r#""limits.cpu":"6","cash/limits.cpu":"8""#);
+    world.quota(hour(8), 2, r#""requests.memory":"5","cash/limits.cpu":"8""#);
+    world.quota(hour(8), 3, r#""requests.memory":"6","cash/limits.cpu":"8""#);
     assert_eq!(world.told(hour(8)), []);
 }
 
@@ -206,5 +227,120 @@ fn a_clock_that_is_behind_takes_nothing_back() {
 
 #[test]
 fn a_group_without_a_budget_is_told_nothing() {
-    assert_eq!(Due::at(&Ledger::default(), &Told::default(), hour(9)), Due::default());
+    assert_eq!(Due::at(&Ledger::default(), &Told::default(), hour(9), None), Due::default());
+}
+
+#[test]
+fn an_end_that_is_near_is_told_beforehand_and_anew_when_the_pace_changes() {
+    let mut world = World::new();
+    world.quota(hour(0), 1, r#""cash/limits.cpu":"100""#);
+    world.pod("team", 1, hour(0));
+    // A hundred hours: not before the last day of them.
+    assert_eq!(world.forecasts(hour(75)), []);
+    let before = hour(76).shifted(-1);
+    assert_eq!((world.forecasts(before), world.look(before).next), (vec![], Some(hour(76))));
+    assert_eq!(world.forecasts(hour(76)), [(true, Some(hour(100)))]);
+    assert_eq!(world.forecasts(hour(80)), [], "as was told");
+    // With two cores more the 20 hours that are left last less than 7.
+    let again = r#"{"uid":"second","group":"team","node":"a","models":{},
+        "held":{"requests":{},"limits":{"cpu":"2"}},"basis":"Bound"}"#;
+    world.tell(hour(80), "pods/n/q", Data::PodStarted(serde_json::from_str(again).unwrap()));
+    let end = hour(80).shifted(HOUR_MS * 20 / 3);
+    assert_eq!(world.forecasts(hour(80)), [(true, Some(end))]);
+    let words = world.told.standing().map(|(_, n)| n.message.clone()).collect::<Vec<_>>();
+    let says = |text: &str| words.iter().any(|words| words.contains(text));
+    assert!(says("own 100 of cash/limits.cpu are used up at"), "{words:?}");
+    assert!(says("if the 3 that run now run on"), "{words:?}");
+    // Nothing runs any more: it does not end.
+    world.stop("team", hour(81));
+    let stop = format!(
+        r#"{{"uid":"second","earliest":"{0}","latest":"{0}","basis":"TerminalStatus","phase":"Succeeded","reason":""}}"#,
+        hour(81)
+    );
+    world.tell(hour(81), "pods/n/q", Data::PodStopped(serde_json::from_str(&stop).unwrap()));
+    assert_eq!(world.forecasts(hour(81)), [(false, None)]);
+}
+
+#[test]
+fn what_has_come_is_no_forecast() {
+    let mut world = World::team();
+    assert_eq!(world.forecasts(hour(4)), [(true, Some(hour(7)))]);
+    assert_eq!(world.forecasts(hour(7)), []);
+}
+
+#[test]
+fn a_limit_that_is_nearly_full_is_told_until_there_is_room_again() {
+    let mut world = World::new();
+    world.quota(hour(0), 1, r#""limits.cpu":"10""#);
+    world.pod("team", 9, hour(1));
+    let told = world.told(hour(1));
+    let expected = [("limit.full", Some(90)), ("limit.unreviewed", None)];
+    assert_eq!(kinds(&told), expected);
+    assert_eq!(told[0].message, "team uses 9 of its own 10 of limits.cpu");
+    assert_eq!(world.told(hour(2)), []);
+    world.quota(hour(2), 2, r#""limits.cpu":"11""#);
+    assert_eq!(world.told(hour(2)), [], "82 % is not room enough");
+    world.stop("team", hour(3));
+    let told = world.told(hour(3));
+    assert_eq!(kinds(&told), [("limit.free", Some(90)), ("limit.reviewed", None)]);
+}
+
+#[test]
+fn records_that_were_not_taken_are_told_at_the_first_and_when_they_have_doubled() {
+    let mut world = World::new();
+    let mut told = Vec::new();
+    for n in 1..=8_u64 {
+        world.position += 1;
+        let record = Record::Undecodable(format!("fault {n}"));
+        world.ledger.apply_record(world.position, Hash::default(), &record).unwrap();
+        told.extend(world.told(hour(1)).into_iter().map(|notice| (n, notice.of, notice.number)));
+    }
+    let told: Vec<_> = told.iter().map(|(n, of, number)| (*n, of.as_str(), *number)).collect();
+    assert_eq!(told, [(1, "1", 1), (2, "2", 2), (4, "4", 3), (8, "8", 4)]);
+    let last = world.told.standing().next().unwrap().1;
+    assert_eq!((last.kind.as_str(), last.group.as_str()), ("records.quarantined", ""));
+    assert!(
+        last.message.contains("8 records were not taken; the newest is at position 8: fault 8")
+    );
+}
+
+#[test]
+fn a_cluster_that_nobody_observes_is_told_after_three_heartbeats_and_when_it_is_heard_again() {
+    let mut world = World::new();
+    let synced = |world: &mut World, at: Timestamp| {
+        let text = format!(r#"{{"resourceVersions":{{"pods":"7"}},"since":"{}"}}"#, hour(0));
+        let data = Data::ObserverSynced(serde_json::from_str(&text).unwrap());
+        world.tell(at, "observers/east", data);
+    };
+    let bound = Data::ClusterBound(serde_json::from_str(r#"{"uid":"u"}"#).unwrap());
+    world.tell(hour(0), "clusters/east", bound);
+    synced(&mut world, hour(1));
+    let silent = hour(1).shifted(15 * 60_000);
+    let before = world.look(silent.shifted(-1));
+    assert_eq!((before.notices, before.next), (vec![], Some(silent)));
+    let told = world.told(silent);
+    assert_eq!(
+        (told[0].kind.as_str(), told[0].key.as_str(), told[0].at),
+        ("source.silent", "east", silent)
+    );
+    assert_eq!(world.told(hour(2)), []);
+    synced(&mut world, hour(3));
+    assert_eq!(kinds(&world.told(hour(3))), [("source.heard", None)]);
+    assert_eq!(kinds(&world.told(hour(4))), [("source.silent", None)]);
+    let retired =
+        Data::ClusterRetired(serde_json::from_str(&format!(r#"{{"at":"{}"}}"#, hour(4))).unwrap());
+    world.tell(hour(4), "clusters/east", retired);
+    assert_eq!(kinds(&world.told(hour(4))), [("source.lifted", None)]);
+}
+
+#[test]
+fn a_fold_that_stopped_is_told_once() {
+    let mut world = World::new();
+    let due = Due::at(&world.ledger, &world.told, hour(1), Some("records 4 to 5 are missing"));
+    assert_eq!(kinds(&due.notices), [("fold.stopped", None)]);
+    assert!(due.notices[0].message.contains("records 4 to 5 are missing"));
+    due.notices.into_iter().for_each(|notice| world.told.note(notice));
+    let due = Due::at(&world.ledger, &world.told, hour(2), Some("records 4 to 5 are missing"));
+    assert_eq!(due.notices, []);
+    assert_eq!(kinds(&world.told(hour(3))), [("fold.resumed", None)]);
 }

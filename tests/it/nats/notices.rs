@@ -18,7 +18,7 @@ use bizrq::{
 };
 use std::time::Duration;
 
-pub(super) fn notice(percent: u16, number: u64) -> Notice {
+pub(crate) fn notice(percent: u16, number: u64) -> Notice {
     let topic = Topic { scope: Scope::of(&["uid", "cash/limits.cpu"]), what: What::Cash(percent) };
     Notice {
         id: topic.id(number),
@@ -29,10 +29,12 @@ pub(super) fn notice(percent: u16, number: u64) -> Notice {
         // Not a token of NATS as it is.
         group: "team.of *".to_owned(),
         key: "cash/limits.cpu".to_owned(),
+        uid: Some("uid".to_owned()),
         threshold: Some(percent),
         generation: Some(1),
         at: ORIGIN,
         exact: true,
+        forecast: None,
         hard: "8".to_owned(),
         of: "28800000000".to_owned(),
         message: "m".to_owned(),

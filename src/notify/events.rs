@@ -1,0 +1,184 @@
+//! Kubernetes Events on quota objects, for `kubectl describe bizrq`: one for each notice of a group, named by its id, so
+//! that the API server takes it once whoever brings it. An Event is a hint that is gone in an hour; the stream of
+//! notices is the record.
+
+use super::notice::{Notice, Told};
+use crate::domain::time::Timestamp;
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1::Event},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+    jiff,
+};
+use kube::{Api, Client, api::PostParams};
+use std::{collections::BTreeMap, future::Future, pin::pin, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+/// Where Events of objects without a namespace live.
+const NAMESPACE: &str = "default";
+/// Who reports.
+const CONTROLLER: &str = "bizrq.io/notices";
+/// What is older is no news any more, in milliseconds: who leads anew does not tell last week's.
+const NEWS: i64 = 30 * 60_000;
+/// After a failure.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Between two: at most 50 a second.
+const PACE: Duration = Duration::from_millis(20);
+/// A request that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest note that an API server takes, in bytes.
+const NOTE: usize = 1_000;
+
+/// Writes Events of what `told` says, until `end` comes true. `failed` hears what the API server says no with.
+pub async fn run(
+    client: Client,
+    replica: String,
+    mut told: watch::Receiver<Option<Told>>,
+    now: fn() -> Timestamp,
+    end: impl Future,
+    failed: impl Fn(&str),
+) {
+    let api: Api<Event> = Api::namespaced(client, NAMESPACE);
+    let mut end = pin!(end);
+    let writing = async {
+        // By topic the last that was written.
+        let mut written = BTreeMap::new();
+        loop {
+            let news: Vec<Notice> = {
+                let since = now().shifted(-NEWS);
+                let told = told.borrow_and_update();
+                let notices = told.iter().flat_map(|told| told.since(since));
+                let is_new = |n: &&Notice| written.get(&n.topic).is_none_or(|w| *w < n.number);
+                notices.filter(is_new).cloned().collect()
+            };
+            let mut has_failed = false;
+            for notice in news {
+                if let Some(event) = event(&notice, &replica, now()) {
+                    match timeout(PATIENCE, api.create(&PostParams::default(), &event)).await {
+                        // Somebody wrote it.
+                        Ok(Err(kube::Error::Api(status))) if status.code == 409 => {}
+                        Ok(Ok(_)) => {}
+                        // It will not be taken the next time either.
+                        Ok(Err(kube::Error::Api(status))) if (400..500).contains(&status.code) => {
+                            failed(&status.message);
+                        }
+                        Ok(Err(error)) => {
+                            failed(&error.to_string());
+                            has_failed = true;
+                        }
+                        Err(_) => {
+                            failed("no answer");
+                            has_failed = true;
+                        }
+                    }
+                    if has_failed {
+                        break;
+                    }
+                    sleep(PACE).await;
+                }
+                written.insert(notice.topic, notice.number);
+            }
+            if has_failed {
+                sleep(AGAIN).await;
+            } else if told.changed().await.is_err() {
+                return std::future::pending::<()>().await;
+            }
+        }
+    };
+    tokio::select! {
+        _ = &mut end => {}
+        () = writing => {}
+    }
+}
+
+/// The Event of a notice about a quota object; `None`: it is about none.
+fn event(notice: &Notice, replica: &str, now: Timestamp) -> Option<Event> {
+    let uid = notice.uid.clone()?;
+    let time = jiff::Timestamp::from_millisecond(now.millis()).ok()?;
+    let mut note = notice.message.clone();
+    if note.len() > NOTE {
+        let ends = note.char_indices().map(|(at, _)| at).take_while(|at| *at <= NOTE);
+        let end = ends.last().unwrap_or(0);
+        note.truncate(end);
+    }
+    let reason: String = notice.kind.split('.').flat_map(capitalised).collect();
+    let type_ = if notice.stands { "Warning" } else { "Normal" };
+    Some(Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{}", notice.group, notice.id)),
+            namespace: Some(NAMESPACE.to_owned()),
+            ..ObjectMeta::default()
+        },
+        event_time: Some(MicroTime(time)),
+        action: Some("Notice".to_owned()),
+        reason: Some(reason),
+        note: Some(note),
+        type_: Some(type_.to_owned()),
+        regarding: Some(ObjectReference {
+            api_version: Some("bizrq.io/v1".to_owned()),
+            kind: Some("BizGroupResourceQuota".to_owned()),
+            name: Some(notice.group.clone()),
+            uid: Some(uid),
+            ..ObjectReference::default()
+        }),
+        reporting_controller: Some(CONTROLLER.to_owned()),
+        reporting_instance: Some(replica.to_owned()),
+        ..Event::default()
+    })
+}
+
+fn capitalised(word: &str) -> impl Iterator<Item = char> {
+    let mut letters = word.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::time::ORIGIN,
+        notify::notice::{Scope, Topic, What},
+    };
+
+    fn notice() -> Notice {
+        let topic = Topic { scope: Scope::of(&["uid"]), what: What::Cash(100) };
+        Notice {
+            id: topic.id(1),
+            topic,
+            number: 1,
+            kind: "cash.exhausted".to_owned(),
+            stands: true,
+            group: "team".to_owned(),
+            key: "cash/limits.cpu".to_owned(),
+            uid: Some("5f0c6f0e-0000-4000-8000-000000000001".to_owned()),
+            threshold: Some(100),
+            generation: Some(1),
+            at: ORIGIN,
+            exact: true,
+            forecast: None,
+            hard: "8".to_owned(),
+            of: "1".to_owned(),
+            message: "ü".repeat(NOTE),
+            position: 3,
+        }
+    }
+
+    #[test]
+    fn an_event_is_named_by_its_notice_and_fits() {
+        let event = event(&notice(), "replica", ORIGIN).unwrap();
+        assert_eq!(event.metadata.name.unwrap(), format!("team.{}", notice().id));
+        assert_eq!(event.reason.as_deref(), Some("CashExhausted"));
+        assert_eq!(event.type_.as_deref(), Some("Warning"));
+        assert!(event.note.unwrap().len() <= NOTE);
+        assert_eq!(event.event_time.unwrap().0.as_millisecond(), ORIGIN.millis());
+    }
+
+    #[test]
+    fn what_is_about_no_quota_object_is_no_event() {
+        let notice = Notice { uid: None, ..notice() };
+        assert!(event(&notice, "replica", ORIGIN).is_none());
+    }
+}
