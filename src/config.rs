@@ -83,6 +83,8 @@ pub struct Cluster {
 /// How the webhook proves who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificate {
+    /// No webhook is served here.
+    None,
     /// `tls.crt` and `tls.key` in this folder, read again when they change.
     Folder(PathBuf),
     /// Made here, kept in a Secret of this cluster, and trusted by bizrq's webhook configurations of all clusters.
@@ -185,17 +187,26 @@ impl Config {
     pub fn check(settings: Settings) -> Result<Self, Error> {
         let mut clusters = clusters(&settings)?;
         let namespace = settings.namespace.clone().unwrap_or_else(namespace);
-        let certificate = certificate(&settings, &clusters, &namespace)?;
+        let roles: BTreeSet<Role> = match settings.roles.is_empty() {
+            true => Role::ALL.into(),
+            false => settings.roles.iter().copied().collect(),
+        };
+        if roles == [Role::Api].into() && settings.api.is_none() {
+            return Err(Error::Missing {
+                setting: "--api",
+                remedy: "say where who asks is answered, as in 127.0.0.1:8090, or leave the role api out",
+            });
+        }
+        let certificate = match roles.contains(&Role::Webhook) {
+            true => certificate(&settings, &clusters, &namespace)?,
+            false => Certificate::None,
+        };
         let api_cluster = api_cluster(settings.api_cluster, &clusters)?;
         let quota_cluster = quota_cluster(settings.quota_cluster, &mut clusters)?;
         let log = settings.log.ok_or(Error::Missing {
             setting: "--log",
             remedy: "name a folder, or nats://host:port of a NATS server",
         })?;
-        let roles = match settings.roles.is_empty() {
-            true => Role::ALL.into(),
-            false => settings.roles.into_iter().collect(),
-        };
         let usual = Limits::default();
         let limits = Limits {
             notice: settings.notice.map_or(usual.notice, Duration::from_secs),
@@ -203,6 +214,7 @@ impl Config {
             ..usual
         };
         Ok(Self {
+            api: settings.api.filter(|_| roles.contains(&Role::Api)),
             roles,
             replica: settings.replica.unwrap_or_else(replica),
             log,
@@ -214,7 +226,6 @@ impl Config {
             labels: labels(&settings.labels)?,
             listen: settings.listen.unwrap_or(LISTEN),
             metrics: settings.metrics.unwrap_or(METRICS),
-            api: settings.api,
             api_tokens: settings.api_tokens,
             api_cluster,
             alertmanagers: settings

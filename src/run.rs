@@ -334,10 +334,12 @@ fn look_after(
             true => cluster::lead(tasks, config, cluster, client.clone()),
             false => watch::channel(false).1,
         };
-        let progress =
-            cluster::observe(tasks, config, cluster, shared, client.clone(), leads.clone());
-        if config.has(Role::Webhook) {
-            cluster::wait_for_context(health, cluster, progress);
+        if config.has(Role::Webhook) || config.has(Role::Observe) {
+            let progress =
+                cluster::observe(tasks, config, cluster, shared, client.clone(), leads.clone());
+            if config.has(Role::Webhook) {
+                cluster::wait_for_context(health, cluster, progress);
+            }
         }
         if config.has(Role::Control) && cluster.reviews.cluster == config.quota_cluster {
             cluster::show_statuses(tasks, shared, client.clone(), leads.clone())?;

@@ -144,6 +144,8 @@ pub enum Role {
     Observe,
     /// Show statuses and take snapshots, where this process leads
     Control,
+    /// Answer who asks by HTTP, at --api
+    Api,
 }
 
 /// A cluster, and how its API server is reached.
@@ -190,7 +192,7 @@ pub enum Growth {
 
 impl Role {
     /// Everything that a process can do.
-    pub const ALL: [Self; 3] = [Self::Webhook, Self::Observe, Self::Control];
+    pub const ALL: [Self; 4] = [Self::Webhook, Self::Observe, Self::Control, Self::Api];
 }
 
 impl Settings {

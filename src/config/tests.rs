@@ -36,6 +36,15 @@ fn the_least_that_can_be_said_means_the_usual() {
 }
 
 #[test]
+fn only_who_answers_reviews_needs_a_certificate_and_only_the_role_api_listens_for_who_asks() {
+    let alone = meant("--cluster east --log l --roles api --api 127.0.0.1:8090");
+    assert_eq!(alone.certificate, Certificate::None);
+    assert!(alone.api.is_some() && !alone.has(Role::Webhook));
+    let without = meant("--cluster east --log l --tls-dir t --roles webhook --api 127.0.0.1:8090");
+    assert_eq!(without.api, None);
+}
+
+#[test]
 fn clusters_are_reached_as_they_say() {
     let config = meant("--log l --cluster east=in-cluster --cluster west=admin@west,north");
     let apis: Vec<_> = config.clusters.iter().map(|c| (&*c.reviews.cluster, &c.api)).collect();
@@ -54,6 +63,7 @@ fn what_cannot_be_meant_is_told_with_its_setting_and_a_remedy() {
         ("--log l --tls-dir t", "--cluster is missing: name the cluster"),
         ("--cluster east --tls-dir t", "--log is missing: name a folder"),
         ("--cluster east --log l", "--tls-dir is missing: name a folder with tls.crt and tls.key"),
+        ("--cluster east --log l --roles api", "--api is missing: say where who asks is answered"),
         ("--cluster east,east --log l --tls-dir t", "--cluster: `east`: is named twice"),
         (
             "--cluster a=in-cluster,b=in-cluster --log l",
@@ -96,7 +106,7 @@ fn what_cannot_be_read_is_told_by_the_command_line() {
         ("--missing-group default:", "is none of allow, refuse and default:GROUP"),
         ("--label disk=a", "is none of group=KEY, cpu=KEY, memory=KEY and gpu=KEY"),
         ("--label group=/a", "`/a` is no key of a label"),
-        ("--roles cook", "possible values: webhook, observe, control"),
+        ("--roles cook", "possible values: webhook, observe, control, api"),
         ("--listen here", "invalid socket address"),
     ];
     for (line, expected) in cases {

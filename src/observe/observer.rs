@@ -351,9 +351,9 @@ impl<L: EventLog + 'static> Observer<L> {
         let Some(Watched { topic, .. }) = watching.kind(number) else { return };
         if let Some(lead) = lead {
             lead.view.apply(topic, &update, gone);
-            if let (Topic::Pods, Update::Listed(_)) = (topic, &update) {
+            if let (Topic::Pods, Update::Listed(..)) = (topic, &update) {
                 // Whatever came and went between two lists was missed.
-                lead.since = Some(lead.view.reached());
+                lead.since = Some(lead.view.known_since());
             }
         }
         let mut unreadable = 0;

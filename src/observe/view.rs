@@ -51,6 +51,8 @@ use workloads::Workload;
 const WAITS: u64 = 20;
 /// Ticks for which an owner that was deleted is remembered at least: pods outlive their owners by their grace.
 const REMEMBERED: u64 = 2400;
+/// An instant in whole seconds lies up to so much before what it stands for.
+const SECOND_MS: i64 = 1000;
 /// Things that are looked at in one go, so that others get their turn at the ledger.
 const CHUNK: usize = 256;
 
@@ -80,6 +82,8 @@ pub(super) struct View {
     facts: Facts,
     /// The newest instant of the API server's clock on any object.
     reached: Timestamp,
+    /// When the newest list of pods began to be sent (the API server's clock, in whole seconds).
+    listed: Option<Timestamp>,
     keeps_status_writes: bool,
     ticks: u64,
     /// Everything that was there has been listed: until then nothing follows.
@@ -117,6 +121,7 @@ impl View {
             graves: VecDeque::new(),
             facts,
             reached: Timestamp::MIN,
+            listed: None,
             keeps_status_writes: false,
             ticks: 0,
             synced: false,
@@ -131,7 +136,10 @@ impl View {
         }
         match update {
             Update::Begins(_) if matches!(topic, Topic::Pods) => self.generation += 1,
-            Update::Listed(_) if matches!(topic, Topic::Pods) => self.find_absent(),
+            Update::Listed(_, at) if matches!(topic, Topic::Pods) => {
+                self.listed = self.listed.max(*at);
+                self.find_absent();
+            }
             Update::Objects(objects) => objects.iter().for_each(|sent| self.see(topic, sent)),
             _ => {}
         }
@@ -174,9 +182,15 @@ impl View {
         self.changed.extend(self.pods.keys().map(|uid| Changed::Pod(*uid)));
     }
 
-    /// The newest instant of the API server's clock on any object.
-    pub(super) const fn reached(&self) -> Timestamp {
-        self.reached
+    /// What was there at this instant is known: the newest on any object, or that of the newest list of pods.
+    pub(super) fn known_since(&self) -> Timestamp {
+        self.reached.max(self.listed.unwrap_or(Timestamp::MIN))
+    }
+
+    /// What the newest list of pods does not show had ended by then.
+    fn ended_by(&self) -> Timestamp {
+        let listed = self.listed.map_or(Timestamp::MIN, |at| at.shifted(SECOND_MS));
+        self.reached.max(listed)
     }
 
     /// Whether a comparison is under way.

@@ -52,8 +52,9 @@ pub(super) enum Update<T> {
     Begins(u64),
     /// Objects, in the order of their versions.
     Objects(Vec<Sent<T>>),
-    /// The list is whole; it shows everything as it was at this version.
-    Listed(u64),
+    /// The list is whole; it shows everything as it was at this version. When it began to be sent, by the API server's
+    /// clock, in whole seconds.
+    Listed(u64, Option<Timestamp>),
     /// Everything up to this version was told.
     Reached(u64),
     /// It does not work now, and is tried again.
@@ -184,23 +185,23 @@ where
     }
 
     async fn list_at(&self, path: &str) -> Result<Result<u64, Failure>, Closed> {
-        let (mut more, mut begun) = (String::new(), false);
+        let (mut more, mut begun) = (String::new(), None);
         loop {
             let page = self.server.page(&self.page_uri(path, PAGE, &more)).await;
-            let listed = page.and_then(|page| self.read_page(path, &page));
-            let (objects, version, next) = match listed {
+            let listed = page.and_then(|page| Ok((page.at, self.read_page(path, &page)?)));
+            let (at, (objects, version, next)) = match listed {
                 Ok(listed) => listed,
                 Err(failure) => return Ok(Err(failure)),
             };
-            if !begun {
+            if begun.is_none() {
                 self.send(Update::Begins(version)).await?;
-                begun = true;
             }
+            let at = *begun.get_or_insert(at);
             self.send(Update::Objects(objects)).await?;
             match next {
                 Some(next) => more = format!("&continue={}", encoded(&next)),
                 None => {
-                    self.send(Update::Listed(version)).await?;
+                    self.send(Update::Listed(version, at)).await?;
                     return Ok(Ok(version));
                 }
             }

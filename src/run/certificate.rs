@@ -36,6 +36,7 @@ pub(super) fn keep(
 ) -> Result<(), Error> {
     let current = Arc::clone(current);
     match &config.certificate {
+        config::Certificate::None => {}
         config::Certificate::Folder(folder) => {
             let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
             let files = Files::open(certificate, key, current, clock::now())?;

@@ -78,9 +78,9 @@ impl Asking {
         let mut pods = self.webhook("pods", "workloads", pods(), &managed);
         let quotas = self.webhook("quotas", "quotas", quotas(), &json!({}));
         if self.conditions {
-            let [those, others] = [is_reviewed, |kind: &Kind| !is_reviewed(kind)];
-            workloads["matchConditions"] = changes_something(kinds, those);
-            pods["matchConditions"] = changes_something(kinds, others);
+            workloads["matchConditions"] = changes_something(kinds, is_reviewed);
+            let is_pod = |kind: &Kind| !is_reviewed(kind) && *kind.kind == *"Pod";
+            pods["matchConditions"] = changes_something(kinds, is_pod);
         }
         let [first, second] = NAMES;
         [self.configuration(first, vec![workloads, pods]), self.configuration(second, vec![quotas])]

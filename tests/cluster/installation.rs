@@ -32,6 +32,9 @@ pub(crate) const QUOTA_CLUSTER: &str = "main";
 /// The context of bizrq's service account.
 pub(crate) const ACCOUNT: &str = "bizrq";
 
+/// What must be done before anybody asks.
+const EXCLUDED_FIRST: &str = "kubectl label namespace kube-system bizrq.io/excluded=true";
+
 /// See the head of this file.
 pub(crate) struct Installed {
     pub(crate) plane: ControlPlane,
@@ -101,11 +104,11 @@ impl Installed {
         let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/rendered.yaml");
         // kubectl before 1.25 does not know the rules of the definition, which its API server drops.
         let validate = plane.version() >= (1, 25);
-        let apply = format!("apply --validate={validate} -f {}", manifests.display());
-        eventually("everything is applied", || plane.admin().run(&apply).done());
-        // As README says of a server that does not know namespaces by name.
-        let excluded = "label namespace kube-system bizrq.io/excluded=true";
-        plane.admin().run(excluded).succeeds();
+        // As README has it: first bizrq, then who asks it.
+        let bizrq_alone = "-l app.kubernetes.io/component!=admission";
+        let apply = format!("apply --validate={validate} {bizrq_alone} -f {}", manifests.display());
+        eventually("bizrq is applied", || plane.admin().run(&apply).done());
+        let excluded = "label namespace kube-system kube-node-lease bizrq.io/excluded=true";
         let replicas = ["a", "b"].map(|name| Replica {
             name,
             listen: free_port(),
@@ -113,17 +116,39 @@ impl Installed {
             process: None,
         });
         let port = balance(replicas.each_ref().map(|replica| replica.listen));
-        let url = format!("https://127.0.0.1:{port}");
-        let asking = ["webhook-config", "--cluster", cluster, "--timeout", "2", "--url", &url];
-        let asking = String::from_utf8(bizrq(&asking, "").stdout).unwrap();
-        plane.admin().with_input("apply -f -", &asking).succeeds();
         plane.add_user(ACCOUNT, &token(&plane));
         let mut installed = Self { plane, cluster, log, nats: None, replicas };
         for place in 0..2 {
             installed.run(place);
         }
+        let unlabelled = installed.asking(port);
+        let refused = String::from_utf8_lossy(&unlabelled.stderr);
+        assert!(!unlabelled.status.success() && refused.contains(EXCLUDED_FIRST), "{refused}");
+        installed.plane.admin().run(excluded).succeeds();
+        let asking = installed.asking(port);
+        assert!(asking.status.success(), "{}", String::from_utf8_lossy(&asking.stderr));
+        let asking = String::from_utf8(asking.stdout).unwrap();
+        installed.plane.admin().with_input("apply -f -", &asking).succeeds();
         installed.wait_until_asked();
         installed
+    }
+
+    /// What an installer is told to apply, so that this API server asks at `port`.
+    fn asking(&self, port: u16) -> Output {
+        let url = format!("https://127.0.0.1:{port}");
+        Command::new(env!("CARGO_BIN_EXE_bizrq"))
+            .args([
+                "webhook-config",
+                "--cluster",
+                self.cluster,
+                "--context",
+                "admin",
+                "--url",
+                &url,
+            ])
+            .env("KUBECONFIG", self.plane.file("kubeconfig"))
+            .output()
+            .unwrap()
     }
 
     /// Starts a replica, and waits until it is ready.

@@ -32,4 +32,5 @@ mod server;
 #[allow(dead_code, reason = "nothing here needs shared data")]
 #[path = "../it/shared.rs"]
 mod shared;
+mod uninstalled;
 mod webhook;

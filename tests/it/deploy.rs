@@ -4,7 +4,10 @@ mod alerts;
 mod chart;
 mod dashboard;
 
-use bizrq::k8s::kinds::Kinds;
+use bizrq::{
+    k8s::kinds::Kinds,
+    webhook::configuration::{Asking, Reach},
+};
 use chart::{Chart, documents};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command};
@@ -100,6 +103,43 @@ fn the_chart_asks_about_what_the_table_of_kinds_says() {
 }
 
 #[test]
+fn since_1_30_the_chart_asks_for_no_update_that_changes_nothing() {
+    let conditions = |text: &str| {
+        let all = of_kind(text, "ValidatingWebhookConfiguration").into_iter();
+        let webhooks = all.flat_map(|c| c["webhooks"].as_array().unwrap().clone());
+        webhooks.map(|webhook| webhook["matchConditions"].clone()).collect::<Vec<_>>()
+    };
+    let asking = Asking {
+        cluster: "main".into(),
+        reach: Reach::Url("https://x".into()),
+        timeout_seconds: 5,
+        excluded: Vec::new(),
+        inject_ca_from: None,
+        authority: None,
+        conditions: true,
+    };
+    let printed = asking.configurations(&Kinds::builtin().unwrap());
+    let printed = printed.iter().flat_map(|c| c["webhooks"].as_array().unwrap());
+    let printed: Vec<_> = printed.map(|webhook| webhook["matchConditions"].clone()).collect();
+    assert!(printed[0].is_array() && printed[1].is_array() && printed[2].is_null());
+    assert_eq!(conditions(&Chart::read().on(30, "kube-system", true).render()), printed);
+    let before = conditions(&Chart::read().on(29, "kube-system", true).render());
+    assert!(before.iter().all(Value::is_null), "{before:?}");
+}
+
+#[test]
+#[should_panic(expected = "kube-system: (printf \"namespace %s is not labelled")]
+fn the_chart_asks_about_nothing_while_an_excluded_namespace_is_not_labelled() {
+    Chart::read().on(36, "bizrq", true).on(36, "kube-system", false).render();
+}
+
+#[test]
+fn at_the_first_install_nobody_asks() {
+    let chart = Chart::read().on(36, "kube-system", false).with("webhook.enabled", json!(false));
+    assert!(of_kind(&chart.render(), "ValidatingWebhookConfiguration").is_empty());
+}
+
+#[test]
 fn what_is_asked_about_can_be_watched_and_nothing_else_can_be_changed() {
     let text = rendered();
     let rules = of_kind(&text, "ClusterRole").remove(0)["rules"].as_array().unwrap().clone();
@@ -153,6 +193,32 @@ fn a_log_on_a_volume_has_one_writer_and_one_on_nats_several() {
     let url = "nats://nats.nats:4222";
     let on_nats = Chart::read().with("nats", json!(url)).with("replicas", json!(3));
     assert_eq!(shape(on_nats), (json!(3), json!(url), 1));
+}
+
+/// Where an engine answers; it takes minutes, and a network.
+#[test]
+fn the_image_is_built_and_its_program_runs_alone() {
+    let test = "the_image_is_built_and_its_program_runs_alone";
+    let engine = ["docker", "podman"].into_iter().find(|engine| {
+        let answer = Command::new(engine).arg("info").output();
+        answer.is_ok_and(|answer| answer.status.success())
+    });
+    let Some(engine) = engine else {
+        crate::shared::skip(test, "neither docker nor podman answers here");
+        return;
+    };
+    let run = |arguments: &[&str]| {
+        let output = Command::new(engine).args(arguments).current_dir(root()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (tag, version) = ("bizrq:of-a-test", env!("CARGO_PKG_VERSION"));
+    run(&["build", "-f", "deploy/Dockerfile", "-t", tag, "."]);
+    let said = run(&["run", "--rm", "--read-only", "--network", "none", tag, "--version"]);
+    assert_eq!(said.trim(), format!("bizrq {version}"));
+    let user = run(&["inspect", "--format", "{{.Config.User}}", tag]);
+    assert_eq!(user.trim(), "65532:65532");
+    run(&["rmi", tag]);
 }
 
 #[test]

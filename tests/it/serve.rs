@@ -195,6 +195,18 @@ async fn the_api_tells_what_was_decided_and_a_stream_holds_no_end_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_role_api_alone_answers_who_asks_and_no_review() {
+    let site = Site::new(HARD);
+    let process = site.start_with(&["--roles", "api", "--api", "127.0.0.1:0"]).await;
+    let api = process.address("the API listens");
+    assert_eq!(get_with(api, "/v1/quotas/team-a", "").status, 200);
+    let (_, metrics) = process.get("/metrics");
+    assert!(metrics.contains("bizrq_projection_position "), "{metrics}");
+    assert!(!metrics.contains("bizrq_webhook_connections"), "nobody answers reviews: {metrics}");
+    process.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_goes_by_the_labels_that_it_was_told() {
     let site = Site::new(HARD);
     let labels = ["--label", "group=example.com/team", "--missing-group", "refuse"];

@@ -43,7 +43,7 @@ pub(super) struct Report {
     heartbeat_gaps: Vec<Gap>,
 }
 
-/// The file `roots`, of each folder.
+/// The file `roots`.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RootsFile {
@@ -127,12 +127,10 @@ impl Report {
         findings.truncate(LISTED);
         let tree = summary.tree.as_ref();
         // Of a log that is not whole the findings say what of `roots` holds.
-        let mut roots = RootsFile::default();
-        for dir in log.folders.iter().filter(|_| tree.is_some()) {
-            let file = Roots::read(dir).map_err(|e| Error::log(&log.place, e))?;
-            roots.compared = roots.compared.saturating_add(file.entries().len());
-            roots.last_position = roots.last_position.max(file.last_position());
-        }
+        let roots = match tree {
+            Some(_) => Roots::read(&log.dir).map_err(|e| Error::log(&log.place, e))?,
+            None => Roots::default(),
+        };
         let (ledger, counts) = (&history.ledger, history.ledger.counts());
         let quarantined = ledger.quarantined().iter();
         let quarantined = quarantined.map(|q| {
@@ -150,7 +148,10 @@ impl Report {
             records: summary.lines,
             bytes: summary.bytes,
             torn_bytes: summary.torn_bytes,
-            roots,
+            roots: RootsFile {
+                compared: roots.entries().len(),
+                last_position: roots.last_position(),
+            },
             given,
             store: None,
             findings,

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod archives;
-mod damaged;
 mod demo;
 mod explain;
 mod focus;

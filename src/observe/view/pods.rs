@@ -161,7 +161,7 @@ impl View {
             let stopped = PodStopped {
                 uid: uid.clone().into(),
                 earliest,
-                latest: self.reached.max(earliest),
+                latest: self.ended_by().max(earliest),
                 basis: StopBasis::Absent,
                 phase: Text::default(),
                 reason: Text::default(),
@@ -258,7 +258,7 @@ impl View {
             let mut facts = kept.history.facts(&Around { view: self });
             let ended = facts.iter().any(|fact| matches!(fact.what, What::Stopped(_)));
             if kept.absent && !ended {
-                facts.extend(kept.history.absent(self.reached));
+                facts.extend(kept.history.absent(self.ended_by()));
             }
             facts
         };

@@ -1,16 +1,28 @@
 //! The chart, rendered without Helm: of Go's templates exactly what the chart uses, and an error for anything else.
 //!
 //! `.Values.a.b`, `.Release.Namespace`, `.`; `if`, `if not`, `else`, `end`, `range`; `quote`, `toYaml … | nindent N`;
-//! and `{{-`, which takes the blanks before it.
+//! `{{-`, which takes the blanks before it; and what it asks of the cluster: the label of a namespace, the version.
 
 use serde_json::Value;
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// The chart with its values.
 pub(super) struct Chart {
     values: Value,
     templates: Vec<String>,
+    /// The namespaces of the cluster, and whether they are labelled; none where it is only rendered.
+    namespaces: BTreeMap<&'static str, bool>,
+    /// The second number of its version.
+    minor: u32,
 }
+
+/// The chart finds a namespace …
+const FOUND: &str = "$namespace";
+/// … by the name that is at hand, …
+const LOOKUP: &str = r#"$namespace := lookup "v1" "Namespace" "" ."#;
+/// … and its label.
+const LABELLED: &str = r#"(hasKey (default dict $namespace.metadata.labels) "bizrq.io/excluded")"#;
+const CONDITIONS: &str = r#"semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version"#;
 
 /// A piece of a template.
 #[derive(Debug)]
@@ -48,13 +60,21 @@ impl Chart {
             fs::read_to_string(chart.join(format!("templates/{name}.yaml"))).unwrap()
         });
         assert_eq!(found, 0, "a template is not rendered");
-        Self { values: serde_saphyr::from_str(&values).unwrap(), templates: templates.into() }
+        let (values, namespaces) = (serde_saphyr::from_str(&values).unwrap(), BTreeMap::new());
+        Self { values, templates: templates.into(), namespaces, minor: 20 }
     }
 
     /// With another value at `path`, which must be there already.
     pub(super) fn with(mut self, path: &str, value: Value) -> Self {
         let place = self.values.pointer_mut(&format!("/{}", path.replace('.', "/")));
         *place.unwrap_or_else(|| panic!("values.yaml has no {path}")) = value;
+        self
+    }
+
+    /// For a cluster of this version, that has a namespace, labelled or not.
+    pub(super) fn on(mut self, minor: u32, namespace: &'static str, is_labelled: bool) -> Self {
+        self.minor = minor;
+        self.namespaces.insert(namespace, is_labelled);
         self
     }
 
@@ -123,7 +143,9 @@ impl Chart {
             if items.is_empty() {
                 self.block(rest, dot, false, out);
             }
-        } else if shown {
+        } else if let Some(why) = action.strip_prefix("fail ").filter(|_| shown) {
+            panic!("{}: {why}", dot.as_str().unwrap_or_default());
+        } else if shown && action != LOOKUP {
             out.push_str(&self.written(action, dot));
         }
     }
@@ -157,6 +179,13 @@ impl Chart {
         }
         if path == ".Release.Namespace" {
             return "bizrq".into();
+        }
+        let namespace = || self.namespaces.get(dot.as_str().unwrap());
+        match path {
+            FOUND => return namespace().is_some().into(),
+            LABELLED => return (namespace() == Some(&true)).into(),
+            CONDITIONS => return (self.minor >= 30).into(),
+            _ => {}
         }
         let inner = path.strip_prefix(".Values.");
         let inner = inner.unwrap_or_else(|| panic!("the chart's renderer knows no `{path}`"));

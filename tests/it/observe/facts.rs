@@ -115,6 +115,30 @@ async fn what_ended_unseen_is_closed_at_its_last_proof_of_life_and_marked() {
     stand.close().await;
 }
 
+/// Nothing else may have changed for long: what counts is when it was listed.
+#[tokio::test]
+async fn what_ended_unseen_ended_before_the_list_that_does_not_show_it() {
+    let (api, log) = (server(), Arc::new(MemoryLog::default()));
+    api.put(NODES, node("True", "11:00:00", None));
+    api.put(PODS, pod(1, "Running", "12:05:00"));
+    let stand = begin(&api, &log).await;
+    eventually("it runs", || spent(&stand, "12:10:00") == 10 * MINUTE).await;
+    stand.close().await;
+    api.delete(PODS, &uid(1));
+    api.world().date = Some("Sun, 29 Nov 2026 12:58:59 GMT".into());
+    let stand = begin(&api, &log).await;
+    eventually("it is closed", || told_stops(&stand) == 1).await;
+    let stopped = told(&log, "pod.stopped").await;
+    for bound in
+        ["\"earliest\":\"2026-11-29T12:05:00.000Z\"", "\"latest\":\"2026-11-29T12:59:00.000Z\""]
+    {
+        assert!(stopped[0].contains(bound), "{stopped:?}");
+    }
+    let lines = stand.projection.ledger().usage(at("13:00:00")).unwrap();
+    assert_eq!(lines[0].uncertain, 54 * MINUTE * 1000);
+    stand.close().await;
+}
+
 /// A list shows what is there; what came and went before it is the watch's to tell.
 #[tokio::test]
 async fn what_came_and_went_before_a_list_is_told_when_the_watch_gets_to_it() {

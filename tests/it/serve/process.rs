@@ -92,7 +92,8 @@ impl Site {
 
     pub(super) async fn start_with(&self, arguments: &[&str]) -> Process {
         let command = self.command(arguments);
-        tokio::task::spawn_blocking(move || Process::start(command)).await.unwrap()
+        let answers = !arguments.contains(&"--roles");
+        tokio::task::spawn_blocking(move || Process::start(command, answers)).await.unwrap()
     }
 
     /// What comes of a process that cannot serve.
@@ -134,7 +135,8 @@ impl Site {
 }
 
 impl Process {
-    fn start(mut command: Command) -> Self {
+    /// `answers`: reviews, too.
+    fn start(mut command: Command, answers: bool) -> Self {
         let mut child = command.spawn().unwrap();
         let said = Arc::<Mutex<Vec<Value>>>::default();
         let (lines, keeping) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&said));
@@ -147,7 +149,9 @@ impl Process {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut process = Self { child, said, webhook: nowhere, metrics: nowhere };
         process.metrics = process.address("metrics and health");
-        process.webhook = process.address("the webhook listens");
+        if answers {
+            process.webhook = process.address("the webhook listens");
+        }
         process.wait_until("it is ready", || process.get("/readyz").0 == 200);
         process
     }
