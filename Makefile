@@ -32,7 +32,7 @@ lint: # the dependencies: advisories, licences, bans (.deny.toml), where cargo-d
 	else echo "not checked: advisories, licences, bans; run 'cargo install cargo-deny' first"; fi
 
 schemas: # write schemas/ anew; tests compare them
-	cargo run -- schemas schemas/event/v1
+	cargo run -- schemas schemas/event/v1 --api schemas/api/openapi.json
 	cargo run -- crd > schemas/crd/bizgroupresourcequota.yaml
 	cp schemas/crd/bizgroupresourcequota.yaml deploy/chart/crds/
 

@@ -5,6 +5,9 @@
 //!  GET /                   the page
 //!  GET /v1/quotas          the tree          GET /v1/quotas/{name}   one group
 //!  GET /v1/usage           whole hours       GET /v1/events          the log, as it grows
+//!  GET /v1/workloads       what is charged   GET /v1/pods/{uid}      one pod, segment by segment
+//!  GET /v1/refusals        who heard no      GET /v1/state           the tree of a while ago
+//!  POST /v1/fits           would it fit?
 //! ```
 //!
 //! It only reads: the fold's ledger for a question, the log for events. Who asks sees what [`Access`] says of their token.
@@ -14,11 +17,18 @@
 pub mod access;
 mod answer;
 mod events;
+pub mod fits;
+pub mod openapi;
 mod page;
+mod pods;
 mod problem;
 mod quotas;
+mod refusals;
+mod server;
+mod state;
 mod usage;
 mod view;
+mod workloads;
 
 pub use access::Access;
 
@@ -26,25 +36,34 @@ use crate::{domain::time::Timestamp, event_log::AnyLog, projection::Projection};
 use access::{Asker, Sees};
 use axum::{
     Extension, Router,
-    extract::{Request, State},
+    extract::{DefaultBodyLimit, Request, State},
     http::{HeaderValue, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
+use fits::Judge;
 use problem::Problem;
-use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc};
+use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
-    net::TcpListener,
-    sync::{Semaphore, watch},
+    net::{TcpListener, TcpSocket},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::spawn_blocking,
+    time::timeout,
 };
+use tower_http::compression::CompressionLayer;
 use view::View;
 
 /// Questions that are worked on at once; one more waits.
 const QUESTIONS: usize = 4;
 /// Questions that may wait.
 const WAITING: usize = 256;
+/// What the system keeps of an answer that is not taken.
+const SEND_BUFFER: u32 = 256 << 10;
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// So long a question may take, with everything that it waits for.
+const IN_TIME: Duration = Duration::from_secs(15);
 
 /// What is asked. Clones are the same.
 #[derive(Clone)]
@@ -57,6 +76,8 @@ pub struct Source {
     pub now: fn() -> Timestamp,
     /// Who may see what.
     pub access: Access,
+    /// Who reads manifests, if anybody does.
+    pub judge: Option<Arc<dyn Judge>>,
 }
 
 /// What every request sees.
@@ -64,8 +85,9 @@ pub struct Source {
 struct Api {
     source: Source,
     /// One permit for each question that waits or is worked on, and one for each that is worked on.
-    places: Arc<[Semaphore; 2]>,
+    places: [Arc<Semaphore>; 2],
     listeners: Arc<Semaphore>,
+    past: Arc<state::Past>,
     /// Comes true when streams are to end.
     ending: watch::Receiver<bool>,
 }
@@ -86,7 +108,15 @@ pub async fn bind(address: SocketAddr, access: &Access) -> io::Result<TcpListene
                    make it know tokens first";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    TcpListener::bind(address).await
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    // Connections inherit it: what a client does not take is not kept by the system either.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Answers on `listener` until `end` comes true; streams are ended then.
@@ -103,18 +133,25 @@ pub async fn serve(
         end.await;
         let _ = ending.send(true);
     };
-    axum::serve(listener, routes(source, streams)).with_graceful_shutdown(ended).await
+    server::serve(listener, routes(source, streams), ended).await
 }
 
 fn routes(source: Source, ending: watch::Receiver<bool>) -> Router {
-    let places = Arc::new([Semaphore::new(WAITING), Semaphore::new(QUESTIONS)]);
+    let places = [WAITING, QUESTIONS].map(|most| Arc::new(Semaphore::new(most)));
     let listeners = Arc::new(Semaphore::new(events::LISTENERS));
-    let api = Api { source, places, listeners, ending };
+    let past = Arc::default();
+    let api = Api { source, places, listeners, past, ending };
     let asked = Router::new()
         .route("/v1/quotas", get(quotas::all))
         .route("/v1/quotas/{name}", get(quotas::one))
         .route("/v1/usage", get(usage::usage))
         .route("/v1/events", get(events::events))
+        .route("/v1/workloads", get(workloads::workloads))
+        .route("/v1/pods/{uid}", get(pods::one))
+        .route("/v1/refusals", get(refusals::refusals))
+        .route("/v1/state", get(state::state))
+        .route("/v1/fits", post(fits::fits))
+        .layer(DefaultBodyLimit::max(fits::MOST_BYTES))
         .route_layer(middleware::from_fn_with_state(api.clone(), identify));
     Router::new()
         .merge(asked)
@@ -124,31 +161,55 @@ fn routes(source: Source, ending: watch::Receiver<bool>) -> Router {
         .fallback(async || {
             Problem::not_found("there is nothing under this path; see / or /v1/quotas")
         })
+        .method_not_allowed_fallback(async || Problem::no_method())
+        .layer(middleware::from_fn(in_time))
+        .layer(CompressionLayer::new())
         .layer(middleware::from_fn_with_state(api.clone(), guard))
         .with_state(api)
 }
 
 impl Api {
+    /// Waits for a question's turn.
+    async fn place(&self) -> Result<Place, Problem> {
+        let [waiting, working] = &self.places;
+        let waits = Arc::clone(waiting).try_acquire_owned().map_err(|_| Problem::busy())?;
+        let works = Arc::clone(working).acquire_owned().await.map_err(|_| Problem::busy())?;
+        match self.source.projection.status().caught_up {
+            true => Ok([waits, works]),
+            false => Err(Problem::not_ready()),
+        }
+    }
+
+    /// Looks something up on what `sees` shows; whoever looks has a place.
+    fn look<T>(
+        &self,
+        sees: &Sees,
+        look: impl FnOnce(&View<'_>, Timestamp) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let ledger = self.source.projection.ledger();
+        look(&View::new(&ledger, sees)?, (self.source.now)())
+    }
+
     /// Works a question out on what `sees` shows of the ledger as it is now, away from who serves connections.
     async fn ask<T: Send + 'static>(
         &self,
         sees: Sees,
         question: impl FnOnce(&View<'_>, Timestamp) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let [waiting, working] = &*self.places;
-        let Ok(_waits) = waiting.try_acquire() else { return Err(Problem::busy()) };
-        let Ok(_works) = working.acquire().await else { return Err(Problem::busy()) };
-        if !self.source.projection.status().caught_up {
-            return Err(Problem::not_ready());
-        }
+        let place = self.place().await?;
         let source = self.source.clone();
         let answered = spawn_blocking(move || {
             let ledger = source.projection.ledger();
+            // Who asked may be gone; the work is not, so it keeps its place.
+            let _place = place;
             question(&View::new(&ledger, &sees)?, (source.now)())
         });
         answered.await.unwrap_or_else(|died| Err(Problem::internal(&died)))
     }
 }
+
+/// A place among the questions that wait, and one among those that are worked on.
+type Place = [OwnedSemaphorePermit; 2];
 
 type Shared = State<Api>;
 /// What who asks may see.
@@ -171,6 +232,12 @@ async fn identify(State(api): Shared, mut request: Request, next: Next) -> Respo
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+/// Ends what takes too long. A stream has begun by then, and is not ended by this.
+async fn in_time(request: Request, next: Next) -> Response {
+    let answered = timeout(IN_TIME, next.run(request)).await;
+    answered.unwrap_or_else(|_| Problem::late().into_response())
 }
 
 /// Turns away who calls this host by another name (a page of the web whose name leads here), and tells browsers to

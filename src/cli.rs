@@ -6,6 +6,8 @@ pub mod out;
 pub mod progress;
 
 mod adjust;
+#[cfg(feature = "service")]
+mod ask;
 mod close;
 mod cluster;
 mod completions;
@@ -26,7 +28,7 @@ mod serve;
 mod webhook_config;
 
 use crate::domain::resources::is_model;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use out::Out;
 use std::{io, process::ExitCode};
 
@@ -60,6 +62,24 @@ enum Command {
     Cluster(cluster::Args),
     /// Check, declare and draw the quotas of business groups
     Quota(quota::Args),
+    /// Draw the tree of groups as a server has it, now or at an instant
+    #[cfg(feature = "service")]
+    Tree(ask::tree::Args),
+    /// List unit-hours of whole hours, as a server has them
+    #[cfg(feature = "service")]
+    Usage(ask::usage::Args),
+    /// List the limits and budgets that are fullest
+    #[cfg(feature = "service")]
+    Top(ask::top::Args),
+    /// Show one pod, segment by segment, and what it is billed
+    #[cfg(feature = "service")]
+    Explain(ask::explain::Args),
+    /// Ask a server whether a manifest would fit
+    #[cfg(feature = "service")]
+    Fits(ask::fits::Args),
+    /// Follow the log as a server tells it
+    #[cfg(feature = "service")]
+    Events(ask::events::Args),
     /// Say of AdmissionReviews and manifests whether they would fit
     #[cfg(feature = "service")]
     Review(review::Args),
@@ -71,7 +91,7 @@ enum Command {
     WebhookConfig(webhook_config::Args),
     /// Print a completion script for your shell
     Completions(completions::Args),
-    /// Write the JSON Schemas of all events into a folder
+    /// Write the JSON Schemas of all events, or the query API's OpenAPI
     Schemas(schemas::Args),
 }
 
@@ -160,10 +180,22 @@ impl Error {
     }
 }
 
+/// The name under which kubectl finds it: `kubectl bizrq …` runs `kubectl-bizrq …`.
+const PLUGIN: &str = "kubectl-bizrq";
+
+/// What was typed; as a plugin of kubectl it is called so in its own help.
+fn typed() -> Result<Cli, clap::Error> {
+    let called = std::env::args_os().next().map(std::path::PathBuf::from);
+    let is_plugin = called.is_some_and(|path| path.file_stem().is_some_and(|name| name == PLUGIN));
+    let command = Cli::command();
+    let command = if is_plugin { command.bin_name("kubectl bizrq") } else { command };
+    Cli::from_arg_matches(&command.try_get_matches()?)
+}
+
 /// Does what was typed and says how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match typed() {
         Ok(cli) => cli,
         Err(usage) => {
             // Help for a reader that has gone is no error.
@@ -200,6 +232,18 @@ impl Command {
             Self::Cluster(args) => cluster::run(&args, out),
             Self::Quota(args) => quota::run(&args, out),
             #[cfg(feature = "service")]
+            Self::Tree(args) => ask::tree::run(&args, out),
+            #[cfg(feature = "service")]
+            Self::Usage(args) => ask::usage::run(&args, out),
+            #[cfg(feature = "service")]
+            Self::Top(args) => ask::top::run(&args, out),
+            #[cfg(feature = "service")]
+            Self::Explain(args) => ask::explain::run(&args, out),
+            #[cfg(feature = "service")]
+            Self::Fits(args) => ask::fits::run(&args, out),
+            #[cfg(feature = "service")]
+            Self::Events(args) => ask::events::run(&args, out),
+            #[cfg(feature = "service")]
             Self::Review(args) => review::run(&args, out),
             #[cfg(feature = "service")]
             Self::Crd(args) => crd::run(&args, out),
@@ -225,7 +269,6 @@ fn operator(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

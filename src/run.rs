@@ -11,6 +11,7 @@ mod access;
 mod certificate;
 mod cluster;
 mod health;
+pub mod judge;
 mod log;
 
 use crate::{
@@ -25,6 +26,7 @@ use crate::{
     shutdown::{self, Stage, Tasks},
     webhook::{
         clusters::{Cluster, Clusters},
+        manifest::Manifests,
         metrics::Metrics,
         server::Server,
         tls::Current,
@@ -181,7 +183,14 @@ async fn tell_who_asks(
     let listener = listening.map_err(|source| Error::Listen { what: "--api", address, source })?;
     info!(address = %listener.local_addr().unwrap_or(address), "the API listens");
     let (log, projection) = (Arc::clone(&shared.log), shared.projection.clone());
-    let source = api::Source { log, projection, now: clock::now, access };
+    let manifests = config.clusters.iter().map(|cluster| Manifests {
+        kinds: Arc::clone(&shared.kinds),
+        context: shared.contexts.get(&cluster.reviews.cluster).cloned().unwrap_or_default(),
+        options: cluster.reviews.clone(),
+        projection: projection.clone(),
+    });
+    let judge = Arc::new(judge::ByWebhook::new(manifests));
+    let source = api::Source { log, projection, now: clock::now, access, judge: Some(judge) };
     let end = tasks.staged().until(Stage::Accept);
     tasks.spawn(Stage::Accept, "api", async move {
         api::serve(listener, source, end).await.map_err(|error| error.to_string())

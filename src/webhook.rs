@@ -12,6 +12,8 @@ pub mod clusters;
 #[cfg(feature = "service")]
 pub mod configuration;
 #[cfg(feature = "service")]
+pub mod manifest;
+#[cfg(feature = "service")]
 pub mod metrics;
 #[cfg(feature = "service")]
 mod owners;

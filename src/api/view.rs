@@ -35,6 +35,16 @@ impl<'l> View<'l> {
         Ok(view)
     }
 
+    /// What of another ledger of the same log somebody may see who is shown these groups.
+    pub(super) const fn of(ledger: &'l Ledger, groups: Option<Set<GroupId>>) -> Self {
+        Self { ledger, groups }
+    }
+
+    /// The groups that are shown; `None`: all of them.
+    pub(super) fn shown(&self) -> Option<Set<GroupId>> {
+        self.groups.clone()
+    }
+
     fn below<'n>(&self, tops: impl IntoIterator<Item = &'n str>) -> Set<GroupId> {
         let names = self.ledger.names();
         let known = tops.into_iter().filter_map(|top| names.known_group(top));
@@ -49,6 +59,11 @@ impl<'l> View<'l> {
     /// Whether a group is shown.
     pub(super) fn shows(&self, group: GroupId) -> bool {
         self.groups.as_ref().is_none_or(|groups| groups.contains(&group))
+    }
+
+    /// Whether everything is shown.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.groups.is_none()
     }
 
     /// A group by its name.

@@ -208,6 +208,14 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// What it says.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
         Self::styled(Style::Plain, text)

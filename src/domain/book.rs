@@ -223,6 +223,17 @@ impl Book {
         self.pods.len()
     }
 
+    /// Every workload of which anything is known, in no order.
+    pub fn held(&self) -> impl Iterator<Item = Held> + '_ {
+        self.works.rows.iter().map(|(_, work)| work.held())
+    }
+
+    /// What is known of a workload, if anything is.
+    #[must_use]
+    pub fn held_by(&self, workload: ObjectId) -> Option<Held> {
+        self.works.slots.get(&workload).and_then(|s| self.works.row(*s)).map(Work::held)
+    }
+
     /// What is open: every admission that is neither confirmed nor expired, and every former charge that is
     /// still kept, in no order. The sweeper ends them.
     pub fn reservations(&self) -> impl Iterator<Item = OpenItem> + '_ {
@@ -270,6 +281,23 @@ impl Book {
     fn policy(&self, group: GroupId) -> Policy {
         self.declaration(group).map(|d| d.spec.charge).unwrap_or_default()
     }
+}
+
+/// What is known of a workload, beside its charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Which it is.
+    pub object: ObjectId,
+    /// Where it is; of what was promised alone, where that was asked first.
+    pub group: Option<GroupId>,
+    /// Its pods that count where it is.
+    pub pods: u32,
+    /// Its pods that are charged in groups of their own.
+    pub pods_apart: u32,
+    /// Whether it, or a pod of it, was ever seen.
+    pub seen: bool,
+    /// Admissions that are neither confirmed nor expired.
+    pub promises: usize,
 }
 
 /// Something that waits for its end.

@@ -345,6 +345,11 @@ impl Names {
         self.known_cluster(&source(name))
     }
 
+    /// Every source met so far.
+    pub fn clusters(&self) -> impl Iterator<Item = ClusterId> + use<> {
+        (0..u32::try_from(self.clusters.texts.len()).unwrap_or(u32::MAX)).map(ClusterId)
+    }
+
     /// A source's text.
     #[must_use]
     pub fn cluster_name(&self, id: ClusterId) -> &str {

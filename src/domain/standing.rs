@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The tree, parents before their children.
 #[derive(Serialize, Clone, Debug)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", schemars(rename = "Groups"))]
 pub struct Tree {
     /// Spend is counted up to here.
     pub at: Timestamp,
@@ -27,6 +29,7 @@ pub struct Tree {
 
 /// A group, and where it stands in the tree.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 pub struct Group {
     /// Its name; empty for what names none.
     pub group: String,
@@ -40,6 +43,7 @@ pub struct Group {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
     /// Listed keys; of a group that nobody declared all that it used.
+    #[cfg_attr(feature = "cli", schemars(with = "Vec<RowJson>"))]
     pub keys: Vec<Row>,
 }
 
@@ -69,6 +73,8 @@ pub struct Row {
 
 /// A row as programs read it: every number a string, every sum with its exact value.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", schemars(rename = "Row"))]
 #[serde(rename_all = "camelCase")]
 pub struct RowJson {
     /// As the quota lists it.
@@ -316,12 +322,7 @@ impl Row {
 
 impl From<Row> for RowJson {
     fn from(row: Row) -> Self {
-        let exhausted_at = match row.exhaustion {
-            Some(Exhaustion::At(at)) => Some(at.to_string()),
-            Some(Exhaustion::By(at)) => Some(format!("by {at}")),
-            Some(Exhaustion::Never) => Some("never".to_owned()),
-            None => None,
-        };
+        let exhausted_at = row.exhaustion.map(|end| end.to_string());
         Self {
             unit: row.unit.name(),
             hard: row.hard.map(|hard| row.text(hard)),

@@ -1,13 +1,20 @@
 //! The query API over the simulated fortnight: its numbers are those of the command line, its pages join without a gap,
 //! what makes no sense is told, and nobody gets in by another name.
 
+mod clients;
+mod commands;
+mod described;
+mod queries;
 mod tenants;
 
 use bizrq::{
     api::{self, Access},
     demo::{self, Options},
     event_log::AnyLog,
+    k8s::kinds::Kinds,
     projection::{MemoryStore, Runner, runner},
+    run::judge::ByWebhook,
+    webhook::{self, manifest::Manifests},
 };
 use serde_json::Value;
 use std::{
@@ -49,7 +56,19 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
         let folded = Arc::clone(&log);
         tokio::spawn(async move { runner.run(&*folded, std::future::pending::<()>()).await });
         projection.caught_up().await.unwrap();
-        let source = api::Source { log, projection, now: demo::end, access: Access::default() };
+        let judge = ByWebhook::new([Manifests {
+            kinds: Arc::new(Kinds::builtin().unwrap()),
+            context: Arc::default(),
+            options: webhook::Options::new("east"),
+            projection: projection.clone(),
+        }]);
+        let source = api::Source {
+            log,
+            projection,
+            now: demo::end,
+            access: Access::default(),
+            judge: Some(Arc::new(judge)),
+        };
         let access = Access::default().with_tokens(tenants::tokens(dir.path(), &source));
         let tenants = serve(api::Source { access, ..source.clone() }).await;
         ([serve(source).await, tenants], head)
@@ -74,16 +93,37 @@ pub(crate) struct Answer {
 
 /// Asks, as this host if no host is given; what comes is read by whoever asked.
 pub(crate) fn send(address: SocketAddr, path: &str, headers: &str) -> TcpStream {
+    send_with(address, "GET", path, headers, "")
+}
+
+fn send_with(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &str,
+) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let host = if headers.contains("host:") { "" } else { "host: localhost\r\n" };
-    write!(stream, "GET {path} HTTP/1.1\r\n{host}{headers}connection: close\r\n\r\n").unwrap();
+    let length = match body.len() {
+        0 => String::new(),
+        length => format!("content-length: {length}\r\n"),
+    };
+    let head =
+        format!("{method} {path} HTTP/1.1\r\n{host}{headers}{length}connection: close\r\n\r\n");
+    // Who is turned away may not read to the end.
+    let _ = stream.write_all((head + body).as_bytes());
     stream
 }
 
 pub(crate) fn get_with(address: SocketAddr, path: &str, headers: &str) -> Answer {
+    with_body(address, "GET", path, headers, "")
+}
+
+fn with_body(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Answer {
     let mut text = String::new();
-    send(address, path, headers).read_to_string(&mut text).unwrap();
+    send_with(address, method, path, headers, body).read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Answer { status, head: head.to_owned(), body: body.to_owned() }

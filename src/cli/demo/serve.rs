@@ -9,7 +9,10 @@ use crate::{
     },
     demo,
     event_log::AnyLog,
-    projection::{MemoryStore, Runner, runner},
+    k8s::kinds::Kinds,
+    projection::{MemoryStore, Projection, Runner, runner},
+    run::judge::ByWebhook,
+    webhook::{self, manifest::Manifests},
 };
 use std::{net::SocketAddr, sync::Arc};
 
@@ -36,6 +39,7 @@ async fn answer(
         projection: projection.clone(),
         now: demo::end,
         access,
+        judge: Some(Arc::new(judge(&projection)?)),
     };
     let folding =
         tokio::spawn(async move { runner.run(&*log, std::future::pending::<()>()).await });
@@ -51,4 +55,15 @@ async fn answer(
     let served = api::serve(listener, source, interrupted).await.map_err(flag);
     folding.abort();
     served
+}
+
+/// Reads manifests for the first of the simulated clusters, of which it knows no objects.
+fn judge(projection: &Projection) -> Result<ByWebhook, Error> {
+    let kinds = Kinds::builtin().map_err(|why| Error::input("the table of kinds", why))?;
+    Ok(ByWebhook::new([Manifests {
+        kinds: Arc::new(kinds),
+        context: Arc::default(),
+        options: webhook::Options::new("east"),
+        projection: projection.clone(),
+    }]))
 }

@@ -24,7 +24,7 @@ use crate::{
         time::Timestamp,
     },
     k8s::{
-        context::{self, Context},
+        context::Context,
         crd::QuotaObject as Quota,
         kinds::{Kinds, TableError},
     },
@@ -153,10 +153,6 @@ impl World {
             user: "kubectl".to_owned(),
             ..Request::default()
         };
-        let uid = |meta: &crate::k8s::meta::ObjectMeta| match &*meta.uid {
-            "" => format!("{kind}/{}/{}", meta.namespace, meta.name),
-            uid => uid.to_owned(),
-        };
         if request.is_quota() {
             let mut quota: Quota = serde_json::from_str(json).map_err(|e| e.to_string())?;
             quota.metadata.uid = crate::domain::quota::uid_of(&quota.metadata.name);
@@ -170,22 +166,7 @@ impl World {
             return Ok(request);
         }
         let Some(declared) = self.kinds.find(api_version, kind) else { return Ok(request) };
-        let mut object = context::read(declared, json).map_err(|e| e.to_string())?;
-        let meta = &mut object.metadata;
-        if meta.namespace.is_empty() {
-            meta.namespace = "default".to_owned();
-        }
-        meta.uid = uid(meta);
-        meta.resource_version = self.version.to_string();
-        (request.name, request.namespace) = (meta.name.clone(), meta.namespace.clone());
-        let declared = Arc::clone(declared);
-        if let Some(known) = self.context.named(api_version, kind, &meta.namespace, &meta.name) {
-            meta.uid.clone_from(&known.object.metadata.uid);
-            request.operation = Verb::Update;
-            request.old = Body::Object(Arc::clone(&declared), Box::new(known.object.clone()));
-        }
-        request.object = Body::Object(declared, Box::new(object));
-        Ok(request)
+        Request::of_manifest(declared, json, self.version, &self.context)
     }
 
     /// Whatever version a review changes, here it is the newest: documents follow one another.

@@ -10,6 +10,7 @@ use crate::domain::{
     quantity::Milli,
     time::{HOUR_MS, Timestamp},
 };
+use std::fmt;
 
 /// What the meter knows: spend in milli-units × milliseconds since each account was opened.
 pub trait Spend {
@@ -128,6 +129,17 @@ impl Mark {
                 let spent = own.saturating_mul(100).saturating_add(given.saturating_mul(percent));
                 own > 0 && spent >= hard.saturating_mul(percent)
             }
+        }
+    }
+}
+
+/// The instant, `by` an instant, or `never`.
+impl fmt::Display for Exhaustion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(at) => at.fmt(f),
+            Self::By(at) => write!(f, "by {at}"),
+            Self::Never => f.write_str("never"),
         }
     }
 }
@@ -268,6 +280,35 @@ impl Book {
             }
         });
         Exhaustion::At(hour.shifted(millis))
+    }
+
+    /// When the nearest budget for `key` at or above `group` is used up if `more` milli-units run in `group` from `now`
+    /// on, beside all that goes on as it is; and whose budget it is. `None` where nobody lists `cash/K`.
+    #[must_use]
+    pub fn exhaustion_with(
+        &self,
+        group: GroupId,
+        key: KeyId,
+        more: Milli,
+        spend: &impl Spend,
+        now: Timestamp,
+    ) -> Option<(GroupId, Exhaustion)> {
+        let budget = self.budget_of(key)?;
+        let payer = self.lister(group, budget)?;
+        let limit = self.line(payer, budget).limit?;
+        // Between the two nobody has a budget, so what the one spends the other does.
+        let used_up = |after: i64| {
+            let spent = self.budget_used(payer, key, spend, now.shifted(after));
+            spent.saturating_add(more.saturating_mul(i128::from(after))) >= limit
+        };
+        let most = Timestamp::MAX.since(now).max(0);
+        if !used_up(most) {
+            return Some((payer, Exhaustion::Never));
+        }
+        if used_up(0) {
+            return self.exhaustion(payer, key, spend).map(|end| (payer, end));
+        }
+        Some((payer, Exhaustion::At(now.shifted(first(0, most, used_up)))))
     }
 
     /// The nearest budget for `key` at or above `group` that is used up at `at`.

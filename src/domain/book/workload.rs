@@ -4,7 +4,7 @@
 //! Nothing here touches the tree: charges are computed before and after a change, and the book posts the
 //! difference.
 
-use super::version::Version;
+use super::{Held, version::Version};
 use crate::domain::{
     amounts::{Amounts, Walk},
     event::{Operation, Position},
@@ -257,6 +257,21 @@ impl Work {
     }
 
     /// What it is charged where it is, may be or was a moment ago.
+    pub(super) fn held(&self) -> Held {
+        let open = self.open.as_deref();
+        let promised = open.and_then(|open| open.reservations.first()).map(|r| r.group);
+        let seen = self.observed.as_ref().map(|observed| observed.group).or(self.group);
+        let apart = self.apart.iter().map(|(_, pods)| pods.count());
+        Held {
+            object: self.object,
+            group: seen.or(promised),
+            pods: self.members.count(),
+            pods_apart: apart.fold(0, u32::saturating_add),
+            seen: self.observed.is_some() || self.had_pods,
+            promises: open.map_or(0, |open| open.reservations.len()),
+        }
+    }
+
     pub(super) fn charge(&self) -> Charge {
         let mut charge = Charge::default();
         self.charge_into(&mut charge);

@@ -34,22 +34,22 @@ pub(super) fn tokens(dir: &Path, source: &Source) -> Arc<Tokens> {
     Arc::new(Tokens::open(&path).unwrap())
 }
 
-fn token(group: &str) -> String {
+pub(super) fn token(group: &str) -> String {
     format!("token of {group}")
 }
 
-fn bearer(group: &str) -> String {
+pub(super) fn bearer(group: &str) -> String {
     format!("authorization: Bearer {}\r\n", token(group))
 }
 
-fn as_tenant(group: &str, path: &str) -> Value {
+pub(super) fn as_tenant(group: &str, path: &str) -> Value {
     let answer = get_with(SERVED.tenants, path, &bearer(group));
     assert_eq!(answer.status, 200, "{group} {path}: {}", answer.body);
     serde_json::from_str(&answer.body).unwrap()
 }
 
 /// Every group, with its parent, from who sees all of them.
-fn parents() -> BTreeMap<String, Option<String>> {
+pub(super) fn parents() -> BTreeMap<String, Option<String>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let tree = get("/v1/quotas");
     let groups = tree["groups"].as_array().unwrap().iter();
@@ -57,7 +57,7 @@ fn parents() -> BTreeMap<String, Option<String>> {
 }
 
 /// A group and everything below it.
-fn below(top: &str) -> BTreeSet<String> {
+pub(super) fn below(top: &str) -> BTreeSet<String> {
     let parents = parents();
     let is_below = |group: &&String| {
         let mut at = Some((*group).clone());
@@ -378,7 +378,7 @@ fn a_cluster_says_whose_a_token_is_and_what_they_may_see() {
             tokio::spawn(async move { runner.run(&*folded, std::future::pending::<()>()).await });
             projection.caught_up().await.unwrap();
             let access = Access::default().with_cluster(api_server(&client_asked, &away));
-            serve(Source { log, projection, now: demo::end, access }).await
+            serve(Source { log, projection, now: demo::end, access, judge: None }).await
         });
         (address, runtime)
     };

@@ -14,6 +14,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/decider/wire.rs", "what replicas say to each other; nothing that outlives an answer"),
     ("src/demo", "the content of a decision as bytes, to be hashed into its id"),
     ("src/import/importer.rs", "a row's content as bytes, to be hashed into an id"),
+    ("src/webhook/manifest.rs", "manifests, as somebody would apply them"),
     ("src/webhook/re", "what an API server sends, and is sent"),
     ("src/k8s/context.rs", "objects as the API server writes them"),
     ("src/k8s/trust.rs", "patches of webhook configurations"),
@@ -26,6 +27,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/observe/objects.rs", "objects as the API server writes them"),
     ("src/observe/server.rs", "what an API server says when it refuses"),
     ("src/observe/watch.rs", "lists, and the lines of watches"),
+    ("src/api/openapi.rs", "the description of the API"),
     ("src/api/events/", "events, as whoever subscribes reads them"),
     ("src/cli/", "what programs read of us"),
 ];
@@ -48,6 +50,7 @@ const CLOCKS: &[(&str, &str, &str)] = &[
         "how long a lease stood still; no two hosts' clocks are compared",
     ),
     ("src/api/access/cluster.rs", "Instant", "how long an answer about a token holds"),
+    ("src/api/state.rs", "Instant", "how long records are read for a question"),
     ("src/run/cluster.rs", "Instant", "how long reviews have waited for their cluster"),
     ("src/status.rs", "Instant", "when objects were listed, and how long is written"),
     ("src/shutdown.rs", "Instant", "how long a stage may take"),

@@ -63,6 +63,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
     (
         "run",
         &[
+            "domain",
             "event_log",
             "projection",
             "decider",

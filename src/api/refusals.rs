@@ -1,0 +1,181 @@
+//! `/v1/refusals`: what was refused and why, newest first. Read off the log's newest records, a window at a time; the
+//! ledger keeps no words.
+
+use super::{
+    Api, Seen, Shared,
+    access::Sees,
+    answer::{answer, limited, read_token, token},
+    events::tenant,
+    problem::Problem,
+    view::View,
+};
+use crate::{
+    domain::{
+        event::{Data, Kind, ObjectRef, Position, WorkloadsRefused},
+        text::Text,
+        time::Timestamp,
+    },
+    event_log::{
+        EventLog, Reader,
+        codec::{Decoded, Decoder},
+    },
+};
+use axum::{
+    Extension,
+    extract::{Query, State, rejection::QueryRejection},
+    http::HeaderMap,
+    response::Response,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Refusals of a page, unless asked for fewer, and at most.
+const USUAL: usize = 100;
+pub(super) const MOST: usize = 1000;
+/// Records that are read at once, and for one page: a tenth of a second's work.
+const WINDOW: u64 = 10_000;
+const WINDOWS: u64 = 10;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    group: Option<String>,
+    limit: Option<usize>,
+    page: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Refusals")]
+pub(super) struct Page {
+    at: Timestamp,
+    position: Position,
+    refusals: Vec<Refusal>,
+    /// The token of what is older; a page may be empty and others follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// So many times in a row.
+#[derive(Serialize, JsonSchema)]
+struct Refusal {
+    /// The record that tells it.
+    position: Position,
+    cluster: String,
+    workload: ObjectRef<'static>,
+    group: String,
+    reason: String,
+    message: String,
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+pub(super) async fn refusals(
+    State(api): Shared,
+    Extension(sees): Seen,
+    headers: HeaderMap,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(Asked { group, limit, page }) = asked?;
+    let limit = limited(limit, USUAL, MOST)?;
+    let before = page.as_deref().map(read_token::<1>).transpose()?;
+    let before = before.map(|[at]| {
+        let wrong = || Problem::wrong("page", &at, "is no token of this list; begin without one");
+        at.parse::<Position>().map_err(|_| wrong())
+    });
+    let before = before.transpose()?;
+    // The group is looked for first, and the position that the answer is of is taken.
+    let named = group.clone();
+    let (position, at) = api
+        .ask(sees.clone(), move |view, at| {
+            named.map(|name| view.group(&name)).transpose()?;
+            Ok((view.ledger().position(), at))
+        })
+        .await?;
+    let mut end = before.map_or(position, |before| before.saturating_sub(1)).min(position);
+    let mut refusals = Vec::new();
+    let _place = api.place().await?;
+    for _ in 0..WINDOWS {
+        if end == 0 || refusals.len() >= limit {
+            break;
+        }
+        let begin = end.saturating_sub(WINDOW);
+        let mut window = read(&api, &sees, group.as_deref(), begin.saturating_add(1), end).await?;
+        window.reverse();
+        refusals.extend(window);
+        end = begin;
+    }
+    if let Some(last) = limit.checked_sub(1).and_then(|last| refusals.get(last))
+        && refusals.len() > limit
+    {
+        // Those of one record stay together.
+        let last = last.position;
+        refusals.retain(|refusal| refusal.position >= last);
+        end = last.saturating_sub(1);
+    }
+    let next = (end > 0).then(|| token(&[&end.saturating_add(1).to_string()]));
+    answer(&headers, (position, at), &Page { at, position, refusals, next })
+}
+
+/// The refusals of the records from `first` to `last`, oldest first.
+async fn read(
+    api: &Api,
+    sees: &Sees,
+    group: Option<&str>,
+    first: Position,
+    last: Position,
+) -> Result<Vec<Refusal>, Problem> {
+    let failed = |why: crate::event_log::ReadError| Problem::internal(&why);
+    let (source, name) = (&api.source, Kind::WorkloadsRefused.type_name());
+    let mut reader = source.log.read(first).map_err(failed)?;
+    let (mut decoder, mut refusals) = (Decoder::default(), Vec::new());
+    while let Some(records) = reader.next().await.map_err(failed)? {
+        let mut batches = Vec::new();
+        for (position, raw) in records.iter().take_while(|(position, _)| *position <= last) {
+            let Ok(scanned) = raw.scan() else { continue };
+            if *scanned.type_name != *name {
+                continue;
+            }
+            if let Ok(Decoded::Event(event)) = decoder.decode(&scanned)
+                && let Data::WorkloadsRefused(batch) = event.data
+            {
+                batches.push((position, batch));
+            }
+        }
+        if !batches.is_empty() {
+            let ledger = source.projection.ledger();
+            let view = View::new(&ledger, sees)?;
+            batches.into_iter().for_each(|(position, batch)| {
+                refusals.extend(shown(&view, group, position, batch));
+            });
+        }
+        if records.next_position() > last {
+            break;
+        }
+    }
+    Ok(refusals)
+}
+
+fn shown<'b>(
+    view: &'b View<'_>,
+    group: Option<&'b str>,
+    position: Position,
+    batch: WorkloadsRefused<'b>,
+) -> impl Iterator<Item = Refusal> + 'b {
+    let is_wanted = move |name: &Text<'_>| {
+        (view.is_whole() || view.known(name).is_some())
+            && group.is_none_or(|group| **name == *group)
+    };
+    let refusals = batch.refusals.into_iter().filter(move |refused| is_wanted(&refused.group));
+    refusals.map(move |refused| Refusal {
+        position,
+        cluster: refused.cluster.to_string(),
+        workload: refused.workload.into_owned(),
+        group: refused.group.to_string(),
+        reason: refused.reason.to_string(),
+        message: tenant::message(view, &refused.message).into_owned(),
+        count: refused.count,
+        first: refused.first,
+        last: refused.last,
+    })
+}
