@@ -13,7 +13,7 @@ use bizrq::{
         time::Timestamp,
     },
     event_log::{
-        OpenError,
+        OpenError, any,
         bulk::{self, Batch, Source, Summary},
     },
     projection::fold::Read,
@@ -26,8 +26,8 @@ use std::{
 /// A log that a person named.
 pub(crate) struct Log {
     pub(crate) place: String,
-    /// Of a folder.
-    pub(crate) dir: PathBuf,
+    /// Those of its places that are folders, the earliest first.
+    pub(crate) folders: Vec<PathBuf>,
     /// Position of the first record.
     pub(crate) first: Position,
     /// Bytes of all segments, for the progress bar.
@@ -59,9 +59,10 @@ impl From<Error> for Halt {
 impl Log {
     pub(crate) fn open(place: &str) -> Result<Self, Error> {
         let first = bulk::first(place).map_err(|e| Error::log(place, e))?;
-        let dir = PathBuf::from(place);
-        let bytes = input_bytes(&dir);
-        Ok(Self { place: place.to_owned(), dir, first, bytes })
+        let folders = any::places(place).into_iter().filter(|part| !any::is_address(part));
+        let folders: Vec<_> = folders.map(PathBuf::from).collect();
+        let bytes = folders.iter().map(|dir| input_bytes(dir)).sum();
+        Ok(Self { place: place.to_owned(), folders, first, bytes })
     }
 
     /// A bar for one reading of the whole log.
@@ -171,7 +172,7 @@ impl Log {
     }
 }
 
-/// Bytes of the files in a folder; a stream has none.
+/// Bytes of the files in a folder.
 fn input_bytes(dir: &Path) -> Option<u64> {
     let files = fs::read_dir(dir).ok()?.flatten().flat_map(|entry| entry.metadata());
     Some(files.map(|file| file.len()).fold(0, u64::saturating_add))

@@ -6,6 +6,8 @@
 mod examine;
 mod finding;
 mod history;
+mod manifest;
+mod places;
 mod report;
 mod store;
 
@@ -19,7 +21,10 @@ use bizrq::{
     event_log::{
         OpenError, ReadError,
         bulk::Summary,
-        file::roots::{ROOT_EVERY, Roots},
+        file::{
+            roots::{ROOT_EVERY, ROOTS_FILE, Roots},
+            segments,
+        },
         jetstream::StreamError,
     },
 };
@@ -27,7 +32,7 @@ use finding::{Finding, What};
 use history::History;
 pub(crate) use history::trees;
 use report::{Given, Report};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -38,7 +43,8 @@ Examples:
   bizrq-replay verify --log ./log --store ./store
 
 What is checked: segments and positions without holes; the leaf of every record, computed again; every line of
-the file `roots`; every event by its type and version; the fold of all of them; roots that closed periods state.
+the file `roots`; every event by its type and version; the fold of all of them; roots that closed periods state;
+what the manifest of an archive says; that several logs are one history.
 Quarantined records and gaps between heartbeats are listed; they are part of an honest history and no fault.
 With --root the log must have, or once have had, this root: the one on an invoice, say, at its position.
 With --store the log is folded once more, up to where the store stands, and the first row that differs is named.")]
@@ -65,7 +71,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         Ok(())
     });
     let (summary, mut findings) = match read {
-        Ok(summary) => (summary, absent_roots(&log)?),
+        Ok(summary) => (summary, beside_records(&log)?),
         Err(Halt::Log(error)) if tells_of_a_change(&error) => {
             (Summary::default(), changes(&log, &error)?)
         }
@@ -121,10 +127,15 @@ fn changes(log: &Log, error: &OpenError) -> Result<Vec<Finding>, Error> {
     if let OpenError::Read(ReadError::Stream(stream)) = error {
         return Ok(vec![of_a_stream(stream)]);
     }
-    // Of several logs the error names the one; it can be examined by itself.
-    let mut findings = if log.dir.is_dir() { examine::examine(log)? } else { Vec::new() };
+    let mut findings = Vec::new();
+    for dir in &log.folders {
+        findings.extend(examine::examine(log, dir)?);
+    }
     if findings.is_empty() {
-        findings.push(Finding::of(What::Unexplained, 0, 0, error.to_string()));
+        findings = match places::differing(log, error)? {
+            Some(finding) => vec![finding],
+            None => vec![Finding::of(What::Unexplained, 0, 0, error.to_string())],
+        };
     }
     Ok(findings)
 }
@@ -140,14 +151,29 @@ fn of_a_stream(error: &StreamError) -> Finding {
     Finding::of(what, from, to, error.to_string())
 }
 
+/// What stands beside the records of each folder, and is not theirs.
+fn beside_records(log: &Log) -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
+    for dir in &log.folders {
+        findings.extend(absent_roots(log, dir)?);
+        findings.extend(manifest::compare(log, dir)?);
+    }
+    Ok(findings)
+}
+
 /// Blocks that lie before a recorded root and have none: a writer leaves no hole in `roots`.
-fn absent_roots(log: &Log) -> Result<Vec<Finding>, Error> {
-    let roots = Roots::read(&log.dir).map_err(|e| Error::log(&log.place, e))?;
-    let first = log.first.next_multiple_of(ROOT_EVERY);
+fn absent_roots(log: &Log, dir: &Path) -> Result<Vec<Finding>, Error> {
+    let failed = |e: OpenError| Error::log(&log.place, e);
+    let roots = Roots::read(dir).map_err(failed)?;
+    let first = segments::list(dir).map_err(|e| failed(e.into()))?.first().copied();
+    let first = first.unwrap_or(1).next_multiple_of(ROOT_EVERY);
     let due = (first..roots.last_position()).step_by(usize::try_from(ROOT_EVERY).unwrap_or(1));
     let absent = due.filter(|position| roots.get(*position).is_none());
     let finding = |position: Position| {
-        let why = format!("the file `roots` has no line of position {position}, and later ones");
+        let why = format!(
+            "the file {} has no line of position {position}, and later ones",
+            dir.join(ROOTS_FILE).display()
+        );
         let from = position.saturating_sub(ROOT_EVERY).saturating_add(1);
         Finding::of(What::Roots, from, position, why)
     };

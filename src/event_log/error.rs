@@ -78,6 +78,16 @@ pub enum ReadError {
         /// What it says.
         source: io::Error,
     },
+    /// A compressed segment cannot be unpacked any further.
+    #[error("{}: the compressed data is cut off or damaged ({source}): from position {position} on it cannot be read; restore the file from a copy", path.display())]
+    Damaged {
+        /// The segment.
+        path: PathBuf,
+        /// The record from which on nothing can be read.
+        position: Position,
+        /// What the decompressor says.
+        source: io::Error,
+    },
     /// There is no log.
     #[error("{} is no event log: {why}", path.display())]
     NotALog {

@@ -1,6 +1,8 @@
 //! Bills of random histories: what is billed is what the ledger and the oracle say, however it is split and whatever was
 //! closed in between.
 
+mod programs;
+
 use crate::{
     histories::worlds,
     oracle::{

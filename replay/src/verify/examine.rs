@@ -18,9 +18,12 @@ use bizrq::{
     },
     event_log::codec::{Scanned, scan},
 };
-use lines::{Line, Lines};
+use lines::{Damaged, Line, Lines, Next};
 use proof::Proof;
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// So far a record is looked for from where it is expected.
 const REACH: u64 = 1024;
@@ -52,11 +55,11 @@ struct Unplaced {
     why: String,
 }
 
-/// Everything that differs, in the order in which it was met.
-pub(super) fn examine(log: &Log) -> Result<Vec<Finding>, Error> {
+/// Everything that differs in a folder, in the order of positions.
+pub(super) fn examine(log: &Log, dir: &Path) -> Result<Vec<Finding>, Error> {
     let bar = log.progress("examining");
-    let mut lines = Lines::open(log)?;
-    let (proof, findings) = Proof::open(log)?;
+    let mut lines = Lines::open(log, dir)?;
+    let (proof, findings) = Proof::open(log, dir)?;
     let mut examiner = Examiner {
         hasher: LeafHasher::default(),
         expected: 1,
@@ -66,9 +69,14 @@ pub(super) fn examine(log: &Log) -> Result<Vec<Finding>, Error> {
         proof,
         findings,
     };
-    while let Some(line) = lines.next()? {
-        bar.more(line.bytes.len() as u64);
-        examiner.take(&line);
+    while let Some(next) = lines.next()? {
+        match next {
+            Next::Line(line) => {
+                bar.more(line.bytes.len() as u64);
+                examiner.take(&line);
+            }
+            Next::Damaged(damaged) => examiner.pass(&damaged),
+        }
         if examiner.findings.len() > LISTED {
             break;
         }
@@ -118,6 +126,32 @@ impl Examiner {
         let all = std::iter::once(hint).chain(near).chain(self.missing.iter().copied());
         let (hasher, input) = (&mut self.hasher, scanned.leaf_input());
         all.into_iter().find(|position| hasher.leaf(*position, &input) == recorded)
+    }
+
+    /// Goes on behind a compressed segment that cannot be unpacked to its end.
+    fn pass(&mut self, damaged: &Damaged) {
+        // What was unpacked stands where it should, as far as anybody can tell.
+        self.settle(self.expected.saturating_add(self.unplaced.len() as u64));
+        let recorded = self.proof.last_position();
+        let last = damaged.last.unwrap_or_else(|| recorded.max(self.expected));
+        let whole = self.expected > last || (damaged.last.is_none() && self.expected > recorded);
+        let Damaged { file, why, .. } = damaged;
+        let (from, to, why) = match whole {
+            // Of a log without `roots`, too, nobody knows of a record behind these.
+            true => {
+                let why = format!("what was unpacked is whole, but the file is not: {why}");
+                (damaged.first, self.expected.saturating_sub(1).max(damaged.first), why)
+            }
+            false => {
+                let from = self.expected;
+                let why = format!("the compressed data is cut off or damaged from here on: {why}");
+                (from, last, why)
+            }
+        };
+        self.proof.give_up();
+        let finding = Finding::of(What::Unreadable, from, to, why);
+        self.find(Finding { file: Some(file.display().to_string()), ..finding });
+        self.expected = self.expected.max(last.saturating_add(1));
     }
 
     fn unplaced(&mut self, line: &Line, leaves: Option<(Hash, Hash)>, why: String) {

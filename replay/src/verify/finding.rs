@@ -48,6 +48,10 @@ pub(super) enum What {
     Block,
     /// The file `roots` is not what was written.
     Roots,
+    /// The manifest of an archive does not say what its records are.
+    Manifest,
+    /// Two places that were named hold different records, or do not follow each other.
+    Places,
     /// The log never had the root that was given.
     Root,
     /// A record states a root that the log did not have.

@@ -43,7 +43,7 @@ pub(super) struct Report {
     heartbeat_gaps: Vec<Gap>,
 }
 
-/// The file `roots`.
+/// The file `roots`, of each folder.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RootsFile {
@@ -127,10 +127,12 @@ impl Report {
         findings.truncate(LISTED);
         let tree = summary.tree.as_ref();
         // Of a log that is not whole the findings say what of `roots` holds.
-        let roots = match tree {
-            Some(_) => Roots::read(&log.dir).map_err(|e| Error::log(&log.place, e))?,
-            None => Roots::default(),
-        };
+        let mut roots = RootsFile::default();
+        for dir in log.folders.iter().filter(|_| tree.is_some()) {
+            let file = Roots::read(dir).map_err(|e| Error::log(&log.place, e))?;
+            roots.compared = roots.compared.saturating_add(file.entries().len());
+            roots.last_position = roots.last_position.max(file.last_position());
+        }
         let (ledger, counts) = (&history.ledger, history.ledger.counts());
         let quarantined = ledger.quarantined().iter();
         let quarantined = quarantined.map(|q| {
@@ -148,10 +150,7 @@ impl Report {
             records: summary.lines,
             bytes: summary.bytes,
             torn_bytes: summary.torn_bytes,
-            roots: RootsFile {
-                compared: roots.entries().len(),
-                last_position: roots.last_position(),
-            },
+            roots,
             given,
             store: None,
             findings,

@@ -1,33 +1,44 @@
 //! A compressed archive, alone or before the log that it was taken from, says what the log says: the same bill, the
 //! same state, the same root.
 
-use crate::logs::{Ran, TestLog, history, run};
+use crate::logs::{Ran, TestLog, at, history, run};
 use bizrq::{
-    domain::{
-        event::Event,
-        merkle::{Frontier, LeafHasher},
+    domain::event::Event,
+    event_log::{
+        NewEvent,
+        archive::{Manifest, Packer},
+        codec::scan,
+        survey::Survey,
     },
-    event_log::{NewEvent, archive::Packer},
 };
 use tempfile::TempDir;
 
 const PERIOD: &[&str] = &["--from", "2026-01-01T00:01:40Z", "--to", "2026-01-01T00:10:00Z"];
 
-/// An archive of these records, which begin a log.
-fn archived(events: &[Event<'_>]) -> TempDir {
+/// An archive of these records, which begin a log, in one segment.
+pub(crate) fn archived(events: &[Event<'_>]) -> TempDir {
+    packed(events, &[])
+}
+
+/// The same in several segments, which end behind the first so many records; with its manifest.
+pub(crate) fn packed(events: &[Event<'_>], ends: &[usize]) -> TempDir {
     let dir = TempDir::new().unwrap();
+    let (mut survey, mut trees, mut hasher) = (Survey::default(), Vec::new(), Default::default());
     let mut packer = Packer::open(dir.path()).unwrap();
-    let (mut tree, mut hasher) = (Frontier::default(), LeafHasher::default());
-    let mut last_decision = 0;
     for (position, event) in (1..).zip(events) {
-        let event = NewEvent::new(event).unwrap();
-        tree.append(event.write_line(position, &mut hasher, &mut Vec::new()));
-        if event.is_decision() {
-            last_decision = position;
+        let (event, mut line) = (NewEvent::new(event).unwrap(), Vec::new());
+        event.write_line(position, &mut hasher, &mut line);
+        survey.take(position, &scan(line.trim_ascii_end()).unwrap()).unwrap();
+        packer.push(&event, &survey.tree, survey.last_decision).unwrap();
+        trees.push((survey.tree.clone(), survey.last_decision));
+        if ends.contains(&trees.len()) {
+            packer.finish().unwrap();
+            packer = Packer::open(dir.path()).unwrap();
+            trees.iter().for_each(|(tree, last_decision)| packer.note(tree, *last_decision));
         }
-        packer.push(&event, &tree, last_decision).unwrap();
     }
-    assert_eq!(packer.finish().unwrap(), tree);
+    assert_eq!(packer.finish().unwrap(), survey.tree);
+    Manifest::new("a log", &survey, at(0)).write(dir.path()).unwrap();
     dir
 }
 

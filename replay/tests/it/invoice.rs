@@ -1,11 +1,11 @@
 //! Invoices from outside: what they say, what they cost, and what they refuse.
 
-use crate::logs::{Ran, TestLog, at, history, quota, run};
+use crate::logs::{Ran, TestLog, at, history, opening, quota, run};
 use bizrq::{
     domain::{
-        event::{Data, Event, LogOpened},
+        event::Event,
         ledger::{Ledger, Options},
-        merkle::{Frontier, Hash},
+        merkle::Hash,
         meter::Window,
     },
     event_log::{AnyLog, EventLog, NewEvent},
@@ -219,15 +219,6 @@ fn a_log_that_was_rolled_over_is_billed_as_one_history() {
     let [dir, next] = [log.path(), &next].map(|path| path.to_str().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let opening = |tree: &Frontier, previous: &str| {
-            let opened = LogOpened {
-                base: tree.position(),
-                root: tree.root().to_string().into(),
-                frontier: tree.hashes().iter().map(|hash| hash.to_string().into()).collect(),
-                previous: previous.to_owned().into(),
-            };
-            NewEvent::of_the_log(Data::LogOpened(opened), "ann", at(0))
-        };
         AnyLog::roll(dir, next, opening).await.unwrap();
         let log = AnyLog::open(next).await.unwrap();
         log.append(second.iter().map(|event| NewEvent::new(event).unwrap()).collect())

@@ -3,16 +3,18 @@
 use bizrq::{
     domain::{
         event::{
-            Data, Event, EventId, ObserverSynced, Period, PodMoved, PodResized, PodStarted,
-            PodStopWithdrawn, PodStopped, QuotaDeclared, QuotaSpec, ResizeBasis, StartBasis,
-            StopBasis, UsageAdjusted,
+            Data, Event, EventId, LogOpened, ObserverSynced, Period, PodMoved, PodResized,
+            PodStarted, PodStopWithdrawn, PodStopped, QuotaDeclared, QuotaSpec, ResizeBasis,
+            StartBasis, StopBasis, UsageAdjusted,
         },
+        merkle::Frontier,
         quantity::Quantity,
         resources::{Models, Resources},
         time::{ORIGIN, Timestamp},
     },
     event_log::{
         EventLog, NewEvent,
+        codec::EncodeError,
         file::{FileLog, Options},
     },
 };
@@ -231,6 +233,17 @@ fn event(dice: &mut Dice, n: u64) -> Event<'static> {
         recorded_at: at(time),
         data,
     }
+}
+
+/// The first record of a log that continues one with this tree.
+pub(crate) fn opening(tree: &Frontier, previous: &str) -> Result<NewEvent, EncodeError> {
+    let opened = LogOpened {
+        base: tree.position(),
+        root: tree.root().to_string().into(),
+        frontier: tree.hashes().iter().map(|hash| hash.to_string().into()).collect(),
+        previous: previous.to_owned().into(),
+    };
+    NewEvent::of_the_log(Data::LogOpened(opened), "ann", at(0))
 }
 
 /// `group` may use `cores` cores and has `budget` core-hours.

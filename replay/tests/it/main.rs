@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod archives;
+mod damaged;
 mod demo;
 mod explain;
 mod focus;

@@ -224,11 +224,7 @@ impl SegmentReader {
             return ReadError::Io { path, source };
         }
         let lines = memchr::memchr_iter(b'\n', &self.rest).count() as u64;
-        let position = self.next.saturating_add(lines);
-        let why = format!(
-            "the compressed data is cut off or damaged ({source}): from position {position} on it cannot be read; restore the file from a copy"
-        );
-        ReadError::Io { path, source: io::Error::other(why) }
+        ReadError::Damaged { path, position: self.next.saturating_add(lines), source }
     }
 
     /// Takes the whole lines out of `rest`, at most to `limit`.

@@ -1,4 +1,4 @@
-//! The lines of all segments one after another, whatever they say. Memory is one line.
+//! The lines of all segments of a folder one after another, whatever they say. Memory is one line.
 
 use crate::reading::Log;
 use bizrq::{
@@ -10,14 +10,15 @@ use bizrq::{
     },
 };
 use std::{
-    io::{BufRead, BufReader, Read},
-    path::PathBuf,
+    io::{self, BufRead, BufReader, Read},
+    path::{Path, PathBuf},
     vec::IntoIter,
 };
 
 /// Reads lines.
 pub(super) struct Lines<'l> {
     log: &'l Log,
+    dir: &'l Path,
     segments: IntoIter<Position>,
     current: Option<Segment>,
 }
@@ -25,8 +26,16 @@ pub(super) struct Lines<'l> {
 struct Segment {
     first: Position,
     path: PathBuf,
+    packed: bool,
     file: BufReader<segments::Bytes>,
     line: u64,
+}
+
+/// What comes next.
+pub(super) enum Next {
+    Line(Line),
+    /// The rest of a compressed segment, which cannot be unpacked.
+    Damaged(Damaged),
 }
 
 /// One line, without its line break.
@@ -40,29 +49,42 @@ pub(super) struct Line {
     first_of_segment: Position,
 }
 
+/// A compressed segment that cannot be unpacked to its end.
+pub(super) struct Damaged {
+    pub(super) file: PathBuf,
+    /// Its first record.
+    pub(super) first: Position,
+    /// Its last, if another segment follows.
+    pub(super) last: Option<Position>,
+    pub(super) why: String,
+}
+
 impl<'l> Lines<'l> {
-    pub(super) fn open(log: &'l Log) -> Result<Self, Error> {
-        let segments = segments::list(&log.dir).map_err(|e| Error::log(&log.place, e))?;
-        Ok(Self { log, segments: segments.into_iter(), current: None })
+    pub(super) fn open(log: &'l Log, dir: &'l Path) -> Result<Self, Error> {
+        let segments = segments::list(dir).map_err(|e| Error::log(&log.place, e))?;
+        Ok(Self { log, dir, segments: segments.into_iter(), current: None })
     }
 
     /// The next line. Half a line at the end of the log is none: it was never acknowledged.
-    pub(super) fn next(&mut self) -> Result<Option<Line>, Error> {
+    pub(super) fn next(&mut self) -> Result<Option<Next>, Error> {
         loop {
             let segment = match &mut self.current {
                 Some(segment) => segment,
                 None => match self.segments.next() {
-                    Some(first) => self.current.insert(Segment::open(self.log, first)?),
+                    Some(first) => {
+                        let segment = Segment::open(self.dir, first);
+                        let failed = |e| self.failed(&segments::path(self.dir, first), &e);
+                        self.current.insert(segment.map_err(failed)?)
+                    }
                     None => return Ok(None),
                 },
             };
             let mut bytes = Vec::new();
             // One byte more than a line may have tells that it is too long.
             let most = MAX_LINE_BYTES.saturating_add(2) as u64;
-            let read = (&mut segment.file).take(most).read_until(b'\n', &mut bytes);
-            read.map_err(|e| {
-                Error::log(&self.log.place, format!("{}: {e}", segment.path.display()))
-            })?;
+            if let Err(error) = (&mut segment.file).take(most).read_until(b'\n', &mut bytes) {
+                return self.pass(&error).map(Some);
+            }
             let whole = bytes.last() == Some(&b'\n');
             if bytes.is_empty()
                 || (!whole && self.segments.as_slice().is_empty() && (bytes.len() as u64) < most)
@@ -74,23 +96,42 @@ impl<'l> Lines<'l> {
                 bytes.pop();
             }
             segment.line = segment.line.saturating_add(1);
-            return Ok(Some(Line {
+            return Ok(Some(Next::Line(Line {
                 file: segment.path.clone(),
                 number: segment.line,
                 bytes,
                 hint: segment.first.saturating_add(segment.line).saturating_sub(1),
                 first_of_segment: segment.first,
-            }));
+            })));
         }
+    }
+
+    /// Goes on behind a segment that cannot be read any further, if it is the compression that is at fault.
+    fn pass(&mut self, error: &io::Error) -> Result<Next, Error> {
+        let damaged = |segment: &Segment| segment.packed && error.raw_os_error().is_none();
+        match self.current.take() {
+            Some(segment) if damaged(&segment) => {
+                let last = self.segments.as_slice().first().map(|next| next.saturating_sub(1));
+                let Segment { first, path: file, .. } = segment;
+                Ok(Next::Damaged(Damaged { file, first, last, why: error.to_string() }))
+            }
+            segment => {
+                let path = segment.map_or_else(|| self.dir.to_owned(), |segment| segment.path);
+                Err(self.failed(&path, error))
+            }
+        }
+    }
+
+    fn failed(&self, path: &Path, error: &io::Error) -> Error {
+        Error::log(&self.log.place, format!("{}: {error}", path.display()))
     }
 }
 
 impl Segment {
-    fn open(log: &Log, first: Position) -> Result<Self, Error> {
-        let path = segments::path(&log.dir, first);
-        let file = segments::Bytes::open(&log.dir, first)
-            .map_err(|e| Error::log(&log.place, format!("{}: {e}", path.display())))?;
-        Ok(Self { first, path, file: BufReader::with_capacity(1 << 20, file), line: 0 })
+    fn open(dir: &Path, first: Position) -> io::Result<Self> {
+        let file = BufReader::with_capacity(1 << 20, segments::Bytes::open(dir, first)?);
+        let (path, packed) = (segments::path(dir, first), segments::is_packed(dir, first));
+        Ok(Self { first, path, packed, file, line: 0 })
     }
 }
 

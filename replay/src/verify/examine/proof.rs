@@ -14,7 +14,12 @@ use bizrq::{
     },
     event_log::file::roots::ROOTS_FILE,
 };
-use std::{collections::VecDeque, fs, io::ErrorKind, path::PathBuf};
+use std::{
+    collections::VecDeque,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 /// The trees, and the roots that are still ahead.
 pub(super) struct Proof {
@@ -45,8 +50,8 @@ struct Root {
 
 impl Proof {
     /// Reads the file `roots`, whatever it is; lines that are none are findings.
-    pub(super) fn open(log: &Log) -> Result<(Self, Vec<Finding>), Error> {
-        let path = log.dir.join(ROOTS_FILE);
+    pub(super) fn open(log: &Log, dir: &Path) -> Result<(Self, Vec<Finding>), Error> {
+        let path = dir.join(ROOTS_FILE);
         let text = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             read => read.map_err(|e| Error::log(&log.place, format!("{}: {e}", path.display())))?,
