@@ -21,7 +21,7 @@ use crate::{domain::time::Timestamp, event_log::AnyLog, projection::Projection};
 use due::Due;
 use metrics::Metrics;
 use notice::{Notice, Told};
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, path::Path, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -107,6 +107,14 @@ impl Kept {
             Self::Nats(nats) => nats.tell(notice).await,
         }
     }
+}
+
+/// Takes what was told beside the log in the folder `from` along to the one in `to`, which continues it.
+///
+/// # Errors
+/// [`Error`]; to be tried again.
+pub fn carry(from: &Path, to: &Path) -> Result<(), Error> {
+    file::carry(from, to)
 }
 
 /// Tells the notices of one log.

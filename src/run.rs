@@ -13,6 +13,7 @@ mod cluster;
 mod health;
 pub mod judge;
 mod log;
+mod told;
 
 use crate::{
     api, clock,
@@ -21,7 +22,7 @@ use crate::{
     event_log::{self, AnyLog},
     k8s::{context::Context, kinds::Kinds},
     metrics::{self, Told},
-    notify, observe,
+    observe,
     projection::{self, MemoryStore, Projection, Runner, Snapshots, Store, runner, store},
     shutdown::{self, Stage, Tasks},
     webhook::{
@@ -315,6 +316,8 @@ fn answer(
     let (decider, projection) = (shared.decider.clone(), shared.projection.clone());
     let reviews = Clusters::new(Arc::clone(&shared.kinds), clusters, decider, projection);
     let metrics = Arc::new(Metrics::new(&shared.registry)?);
+    let quotas = quotas(config, clients);
+    told::tell_refusals(tasks, config, shared, quotas, reviews.refusals(), &metrics);
     let limits = config.limits;
     let server = Server::bind(config.listen, reviews, Arc::clone(&current), metrics, limits)
         .map_err(|source| Error::Listen { what: "--listen", address: config.listen, source })?;
@@ -358,53 +361,16 @@ fn look_after(
     if config.has(Role::Control) {
         // Where no cluster can be led, this process is taken for the only one.
         let leads = first.unwrap_or_else(|| watch::channel(true).1);
-        let quotas = config.clusters.iter().position(|c| c.reviews.cluster == config.quota_cluster);
-        let quotas = quotas.and_then(|place| clients.get(&place)).cloned();
-        tell_groups(tasks, config, shared, quotas, leads.clone())?;
+        let quotas = quotas(config, clients);
+        told::tell_groups(tasks, config, shared, quotas, leads.clone())?;
         cluster::take_snapshots(tasks, shared.projection.clone(), leads);
     }
     Ok(())
 }
 
-/// Tells groups what their cash comes to, while `leads` says that it is for us to do: where the log is kept, to
-/// Alertmanagers, and beside the quota objects behind `quotas`.
-fn tell_groups(
-    tasks: &mut Tasks,
-    config: &Config,
-    shared: &Shared,
-    quotas: Option<Client>,
-    leads: watch::Receiver<bool>,
-) -> Result<(), Error> {
-    let metrics = notify::metrics::Metrics::new(&shared.registry)?;
-    let (log, projection) = (Arc::clone(&shared.log), shared.projection.clone());
-    let teller = notify::Teller::new(log, projection, metrics, clock::now);
-    notify::metrics::show(&shared.registry, teller.told())?;
-    if !config.alertmanagers.is_empty() {
-        let (urls, told) = (config.alertmanagers.clone(), teller.told());
-        let end = tasks.staged().until(Stage::Watch);
-        tasks.spawn(Stage::Watch, "alertmanagers", async move {
-            let failed = |why: &str| warn!(error = why, "an Alertmanager is not told");
-            notify::alertmanager::run(urls, told, clock::now, end, failed).await;
-            Ok(())
-        });
-    }
-    if let Some(client) = quotas {
-        let (told, replica) = (teller.told(), config.replica.clone());
-        let end = tasks.staged().until(Stage::Watch);
-        tasks.spawn(Stage::Watch, "events", async move {
-            let failed = |why: &str| warn!(error = why, "an Event is not written");
-            notify::events::run(client, replica, told, clock::now, end, failed).await;
-            Ok(())
-        });
-    }
-    let end = tasks.staged().until(Stage::Watch);
-    tasks.spawn(Stage::Watch, "notices", async move {
-        let told = |notice: &notify::notice::Notice| {
-            let notify::notice::Notice { kind, group, key, at, message, .. } = notice;
-            warn!(kind, group, key, %at, says = message, "a notice");
-        };
-        teller.run(leads, end, told, |why| warn!(error = why, "a notice waits")).await;
-        Ok(())
-    });
-    Ok(())
+/// The cluster whose quota objects count, if it has an API server here.
+fn quotas(config: &Config, clients: &Clients) -> Option<Client> {
+    let counts = |cluster: &crate::config::Cluster| cluster.reviews.cluster == config.quota_cluster;
+    let place = config.clusters.iter().position(counts)?;
+    clients.get(&place).cloned()
 }

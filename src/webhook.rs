@@ -22,6 +22,7 @@ pub mod question;
 #[cfg(feature = "service")]
 mod quotas;
 #[cfg(feature = "service")]
+pub mod refusals;
 pub mod response;
 #[cfg(feature = "service")]
 pub mod review;

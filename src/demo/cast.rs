@@ -191,10 +191,12 @@ pub(super) fn groups(crowd: Crowd, mut uid: impl FnMut() -> String) -> Result<Ve
     let group = |(name, parent, hard, charge, models): (String, &str, Hard, &str, &str)| {
         let typed = hard.typed();
         let hard = typed.iter().map(|(key, amount)| (*key, &**amount)).collect();
-        let spec = TypedSpec { parent, hard, charge, models }.accept(&name).map_err(|errors| {
-            let what = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            Error::Plot { time: super::begin(), what }
-        })?;
+        let spec = TypedSpec { parent, hard, charge, models, ..TypedSpec::default() }
+            .accept(&name)
+            .map_err(|errors| {
+                let what = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                Error::Plot { time: super::begin(), what }
+            })?;
         Ok(Group { name, uid: uid(), spec, version: None, generation: 0 })
     };
     all.into_iter().map(group).collect()

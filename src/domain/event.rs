@@ -645,6 +645,12 @@ pub struct QuotaSpec<'a> {
     /// Declared or required.
     #[serde(default)]
     pub models: ModelPolicy,
+    /// Percentages of its own cash at which the group is told. Absent: the usual ones; empty: none.
+    #[serde(rename = "notifyCash", default, skip_serializing_if = "Option::is_none")]
+    pub notify_cash: Option<Vec<u16>>,
+    /// The same of what its whole subtree spends of the budget.
+    #[serde(rename = "notifyConsumed", default, skip_serializing_if = "Option::is_none")]
+    pub notify_consumed: Option<Vec<u16>>,
 }
 
 /// Data of `quota.declared`.

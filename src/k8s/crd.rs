@@ -58,6 +58,16 @@ pub struct BizGroupResourceQuotaSpec {
     #[serde(default, deserialize_with = "nullable")]
     #[schemars(extend("enum" = ["Declared", "Required", ""]))]
     pub models: String,
+    /// Percentages of its own cash (what its budgets leave beside its children) at which the group is told; 50, 80, 90
+    /// and 100 if not given
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), inner(range(min = 1, max = 1000)))]
+    pub notify_cash: Option<Vec<i64>>,
+    /// Percentages of its budgets at which the group is told what it and the groups below it spent; 50, 80, 90 and 100
+    /// if not given
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), inner(range(min = 1, max = 1000)))]
+    pub notify_consumed: Option<Vec<i64>>,
 }
 
 /// `status` of a BizGroupResourceQuota. Maps have the keys of `spec.hard` and those that are used.
@@ -159,6 +169,8 @@ impl BizGroupResourceQuotaSpec {
             hard: self.hard.iter().map(|(key, amount)| (&**key, &*amount.0)).collect(),
             charge: &self.charge,
             models: &self.models,
+            notify_cash: self.notify_cash.as_deref(),
+            notify_consumed: self.notify_consumed.as_deref(),
         }
     }
 }

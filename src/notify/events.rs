@@ -2,8 +2,8 @@
 //! that the API server takes it once whoever brings it. An Event is a hint that is gone in an hour; the stream of
 //! notices is the record.
 
-use super::notice::{Notice, Told};
-use crate::domain::time::Timestamp;
+use super::notice::{Notice, Scope, Told};
+use crate::domain::{event::Refused, time::Timestamp};
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
@@ -93,40 +93,102 @@ pub async fn run(
     }
 }
 
+/// Makes an Event of each group and reason of `refusals`, on the quota object that `uid` knows. Whoever refused does it;
+/// what cannot be written is not tried again: the log has it.
+///
+/// # Errors
+/// What the API server says no with.
+pub async fn tell_refusals(
+    client: Client,
+    replica: &str,
+    refusals: &[Refused<'_>],
+    uid: impl Fn(&str) -> Option<String>,
+    now: Timestamp,
+) -> Result<(), String> {
+    let api: Api<Event> = Api::namespaced(client, NAMESPACE);
+    let mut by_group: BTreeMap<(&str, &str), Vec<&Refused<'_>>> = BTreeMap::new();
+    for refused in refusals {
+        by_group.entry((&refused.group, &refused.reason)).or_default().push(refused);
+    }
+    for ((group, reason), refused) in by_group {
+        let (Some(uid), Some(last)) = (uid(group), refused.iter().max_by_key(|r| r.last)) else {
+            continue;
+        };
+        let count = refused.iter().fold(0_u64, |sum, r| sum.saturating_add(r.count));
+        let workload = &last.workload;
+        let namespace = workload.namespace.as_deref().unwrap_or_default();
+        let note = format!(
+            "refused {count} times, the last time {} {namespace}/{}: {}",
+            workload.kind, workload.name, last.message
+        );
+        let about = About { group: group.to_owned(), uid, action: "Refuse", warns: true };
+        let name = Scope::of(&[group, reason, replica, &now.to_string()]).to_string();
+        let Some(event) = about.event(&name, reason.to_owned(), note, replica, now) else {
+            continue;
+        };
+        match timeout(PATIENCE, api.create(&PostParams::default(), &event)).await {
+            Ok(made) => drop(made.map_err(|error| error.to_string())?),
+            Err(_) => return Err("no answer".to_owned()),
+        }
+        sleep(PACE).await;
+    }
+    Ok(())
+}
+
 /// The Event of a notice about a quota object; `None`: it is about none.
 fn event(notice: &Notice, replica: &str, now: Timestamp) -> Option<Event> {
-    let uid = notice.uid.clone()?;
-    let time = jiff::Timestamp::from_millisecond(now.millis()).ok()?;
-    let mut note = notice.message.clone();
-    if note.len() > NOTE {
-        let ends = note.char_indices().map(|(at, _)| at).take_while(|at| *at <= NOTE);
-        let end = ends.last().unwrap_or(0);
-        note.truncate(end);
+    let (group, uid) = (notice.group.clone(), notice.uid.clone()?);
+    let reason = notice.kind.split('.').flat_map(capitalised).collect();
+    let about = About { group, uid, action: "Notice", warns: notice.stands };
+    about.event(&notice.id, reason, notice.message.clone(), replica, now)
+}
+
+/// A quota object, and what is done about it.
+struct About {
+    group: String,
+    uid: String,
+    action: &'static str,
+    warns: bool,
+}
+
+impl About {
+    fn event(
+        self,
+        name: &str,
+        reason: String,
+        mut note: String,
+        replica: &str,
+        now: Timestamp,
+    ) -> Option<Event> {
+        let time = jiff::Timestamp::from_millisecond(now.millis()).ok()?;
+        if note.len() > NOTE {
+            let ends = note.char_indices().map(|(at, _)| at).take_while(|at| *at <= NOTE);
+            let end = ends.last().unwrap_or(0);
+            note.truncate(end);
+        }
+        Some(Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{}.{name}", self.group)),
+                namespace: Some(NAMESPACE.to_owned()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(time)),
+            action: Some(self.action.to_owned()),
+            reason: Some(reason),
+            note: Some(note),
+            type_: Some(if self.warns { "Warning" } else { "Normal" }.to_owned()),
+            regarding: Some(ObjectReference {
+                api_version: Some("bizrq.io/v1".to_owned()),
+                kind: Some("BizGroupResourceQuota".to_owned()),
+                name: Some(self.group),
+                uid: Some(self.uid),
+                ..ObjectReference::default()
+            }),
+            reporting_controller: Some(CONTROLLER.to_owned()),
+            reporting_instance: Some(replica.to_owned()),
+            ..Event::default()
+        })
     }
-    let reason: String = notice.kind.split('.').flat_map(capitalised).collect();
-    let type_ = if notice.stands { "Warning" } else { "Normal" };
-    Some(Event {
-        metadata: ObjectMeta {
-            name: Some(format!("{}.{}", notice.group, notice.id)),
-            namespace: Some(NAMESPACE.to_owned()),
-            ..ObjectMeta::default()
-        },
-        event_time: Some(MicroTime(time)),
-        action: Some("Notice".to_owned()),
-        reason: Some(reason),
-        note: Some(note),
-        type_: Some(type_.to_owned()),
-        regarding: Some(ObjectReference {
-            api_version: Some("bizrq.io/v1".to_owned()),
-            kind: Some("BizGroupResourceQuota".to_owned()),
-            name: Some(notice.group.clone()),
-            uid: Some(uid),
-            ..ObjectReference::default()
-        }),
-        reporting_controller: Some(CONTROLLER.to_owned()),
-        reporting_instance: Some(replica.to_owned()),
-        ..Event::default()
-    })
 }
 
 fn capitalised(word: &str) -> impl Iterator<Item = char> {
@@ -140,7 +202,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::time::ORIGIN,
-        notify::notice::{Scope, Topic, What},
+        notify::notice::{Topic, What},
     };
 
     fn notice() -> Notice {

@@ -6,7 +6,7 @@ use super::{
     notice::{Notice, Told},
 };
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
@@ -50,6 +50,21 @@ impl Notices {
         self.file.sync_data()?;
         self.file.stream_position()
     }
+}
+
+/// Takes what was told beside the log in `from` along to the one in `to` that continues it, unless there is something
+/// already: nobody is told anew because a log was rolled over.
+pub(super) fn carry(from: &Path, to: &Path) -> Result<(), Error> {
+    let (source, target) = (from.join(NAME), to.join(NAME));
+    if !source.exists() || target.exists() {
+        return Ok(());
+    }
+    let new = to.join("notices.new");
+    let carried = fs::copy(&source, &new)
+        .and_then(|_| File::open(&new)?.sync_all())
+        .and_then(|()| fs::rename(&new, &target))
+        .and_then(|()| File::open(to)?.sync_all());
+    carried.map_err(|source| Error::File { path: target, source })
 }
 
 fn read(path: &Path) -> io::Result<(File, Told, u64)> {

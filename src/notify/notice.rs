@@ -146,19 +146,23 @@ impl Scope {
     }
 }
 
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 impl Topic {
     /// The id of its notice with this number.
     #[must_use]
     pub fn id(self, number: u64) -> String {
-        let Scope(id) = Scope::of(&[&self.to_string(), &number.to_string()]);
-        format!("{id:032x}")
+        Scope::of(&[&self.to_string(), &number.to_string()]).to_string()
     }
 }
 
 impl fmt::Display for Topic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scope(scope) = self.scope;
-        write!(f, "{scope:032x}.")?;
+        write!(f, "{}.", self.scope)?;
         match self.what {
             What::Cash(percent) => write!(f, "cash-{percent}"),
             What::Consumed(percent) => write!(f, "consumed-{percent}"),

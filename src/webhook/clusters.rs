@@ -8,11 +8,13 @@
 
 use super::{
     Next, Options, Request, Response, Surroundings,
+    refusals::Refusals,
     review::Malformed,
     server::{About, Answered, NoReview, Readiness, Reviews},
 };
 use crate::{
-    decider::Decider,
+    clock,
+    decider::{Answer, Decider},
     k8s::{context::Context, kinds::Kinds},
     projection::Projection,
 };
@@ -42,6 +44,7 @@ pub struct Clusters {
     clusters: Arc<BTreeMap<String, Cluster>>,
     decider: Decider,
     projection: Projection,
+    refusals: Refusals,
 }
 
 impl Clusters {
@@ -54,7 +57,14 @@ impl Clusters {
         projection: Projection,
     ) -> Self {
         let named = clusters.into_iter().map(|cluster| (cluster.options.cluster.clone(), cluster));
-        Self { kinds, clusters: Arc::new(named.collect()), decider, projection }
+        let (clusters, refusals) = (Arc::new(named.collect()), Refusals::default());
+        Self { kinds, clusters, decider, projection, refusals }
+    }
+
+    /// What was refused; whoever takes it tells it.
+    #[must_use]
+    pub fn refusals(&self) -> Refusals {
+        self.refusals.clone()
     }
 }
 
@@ -84,6 +94,9 @@ impl Reviews for Clusters {
             Next::Said(response) => response,
             Next::Ask(question) => {
                 let answer = self.decider.decide(question.ask.clone(), deadline).await;
+                if let Answer::Refused(no) = &answer {
+                    self.refusals.note(&question.ask, no, clock::now());
+                }
                 question.response(&answer)
             }
         };

@@ -1,7 +1,7 @@
 //! What the webhook counts, for `/metrics`. Labels have names from short lists, never of an object.
 
 use prometheus::{
-    Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, Registry, core::Collector,
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, core::Collector,
 };
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ pub struct Metrics {
     decisions: IntCounterVec,
     seconds: Histogram,
     turned_away: IntCounterVec,
+    untold: IntCounter,
     connections: IntGauge,
 }
 
@@ -56,6 +57,8 @@ impl Metrics {
             "Time from the head of a review to its answer, in seconds",
         );
         let seconds = Histogram::with_opts(seconds.buckets(SECONDS.to_vec()))?;
+        let help = "Refusals that the log was not told of: too many at once, or it was away";
+        let untold = IntCounter::new("bizrq_webhook_refusals_untold_total", help)?;
         let connections = IntGauge::new("bizrq_webhook_connections", "Open connections")?;
         Ok(Self {
             decisions: counter(
@@ -69,8 +72,14 @@ impl Metrics {
                 "Requests and connections that got no answer to a review",
                 &["why"],
             )?,
+            untold: register(registry, untold)?,
             connections: register(registry, connections)?,
         })
+    }
+
+    /// So many refusals are told nobody but whoever asked.
+    pub fn untold(&self, refusals: u64) {
+        self.untold.inc_by(refusals);
     }
 
     pub(super) fn answered(&self, decision: &str, reason: &str, took: Duration) {

@@ -155,7 +155,13 @@ async fn know(client: Client, kinds: Arc<Kinds>, context: std::sync::Weak<RwLock
 }
 
 fn declared(name: &str, hard: &[(&str, &str)]) -> NewEvent {
-    let spec = TypedSpec { parent: "", hard: hard.to_vec(), charge: "", models: "" };
+    let spec = TypedSpec {
+        parent: "",
+        hard: hard.to_vec(),
+        charge: "",
+        models: "",
+        ..TypedSpec::default()
+    };
     let spec = spec.accept(name).unwrap();
     let uid = format!("quota-{name}");
     let data = QuotaDeclared { uid: uid.into(), resource_version: "1".into(), generation: 1, spec };

@@ -103,6 +103,10 @@ async fn reviews_are_decided_on_the_log_and_a_process_that_was_killed_goes_on_wh
     );
     process.end();
     assert_eq!(site.admitted().await.len(), HARD);
+    // The end tells the log what is not told yet.
+    let refused = site.refused().await;
+    assert_eq!(refused.iter().map(|(_, count)| count).sum::<u64>(), 10, "{refused:?}");
+    assert!(refused.iter().all(|(name, count)| name.starts_with('d') && *count == 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

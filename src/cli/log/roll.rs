@@ -17,6 +17,8 @@ use crate::{
     event_log::NewEvent,
 };
 use serde::Serialize;
+#[cfg(feature = "service")]
+use std::path::Path;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -61,6 +63,11 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         NewEvent::of_the_log(Data::LogOpened(opened), &args.operator, now)
     };
     let tree = OpenedLog::roll(&args.log, &args.to, opening)?;
+    #[cfg(feature = "service")]
+    if Path::new(&args.log).is_dir() {
+        let carried = crate::notify::carry(Path::new(&args.log), Path::new(&args.to));
+        carried.map_err(|error| Error::log(&args.log, error))?;
+    }
     let report = Report {
         sealed: args.log.clone(),
         base: tree.position(),

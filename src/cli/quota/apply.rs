@@ -133,6 +133,8 @@ fn note(last: &mut HashMap<String, Last>, event: &Event<'_>) {
                     .iter()
                     .map(|(k, q)| (k.clone().into_owned(), *q))
                     .collect(),
+                notify_cash: declared.spec.notify_cash.clone(),
+                notify_consumed: declared.spec.notify_consumed.clone(),
                 ..declared.spec
             };
             let (uid, source) = (declared.uid.to_string(), event.source.to_string());

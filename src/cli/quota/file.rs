@@ -107,6 +107,10 @@ struct Spec {
     hard: Option<Hard>,
     charge: Option<Spanned<String>>,
     models: Option<Spanned<String>>,
+    #[serde(rename = "notifyCash")]
+    notify_cash: Option<Vec<i64>>,
+    #[serde(rename = "notifyConsumed")]
+    notify_consumed: Option<Vec<i64>>,
 }
 
 /// Entries in the order of the text; numbers as they were written.
@@ -361,7 +365,14 @@ fn kind_fault(document: &Document) -> Option<(Option<&Spanned<String>>, String)>
 }
 
 fn accept(document: &Document) -> Result<QuotaSpec<'static>, Vec<Found<'_>>> {
-    let nothing = Spec { parent: None, hard: None, charge: None, models: None };
+    let nothing = Spec {
+        parent: None,
+        hard: None,
+        charge: None,
+        models: None,
+        notify_cash: None,
+        notify_consumed: None,
+    };
     let spec = document.spec.as_ref();
     let hard = spec.and_then(|s| s.hard.as_ref()).map_or(&[][..], |hard| &hard.0);
     let Spec { parent, charge, models, .. } = spec.unwrap_or(&nothing);
@@ -370,6 +381,8 @@ fn accept(document: &Document) -> Result<QuotaSpec<'static>, Vec<Found<'_>>> {
         hard: hard.iter().map(|(key, amount)| (&**key, &*amount.value)).collect(),
         charge: text_of(charge.as_ref()),
         models: text_of(models.as_ref()),
+        notify_cash: spec.and_then(|s| s.notify_cash.as_deref()),
+        notify_consumed: spec.and_then(|s| s.notify_consumed.as_deref()),
     };
     let at = |error: &SpecError| match error.place {
         Place::Name => document.metadata.as_ref().and_then(|m| m.name.as_ref()),
@@ -377,6 +390,7 @@ fn accept(document: &Document) -> Result<QuotaSpec<'static>, Vec<Found<'_>>> {
         Place::Limit(number) => hard.get(number).map(|(_, amount)| amount),
         Place::Charge => spec.and_then(|s| s.charge.as_ref()),
         Place::Models => spec.and_then(|s| s.models.as_ref()),
+        Place::NotifyCash | Place::NotifyConsumed => None,
     };
     let accepted = typed.accept(document.name());
     accepted.map_err(|errors| errors.iter().map(|e| (at(e), e.reason, e.to_string())).collect())

@@ -30,6 +30,10 @@ pub struct Spec {
     pub charge: Charge,
     /// Declared or required.
     pub models: ModelPolicy,
+    /// Percentages of its own cash that are told, if that is said.
+    pub notify_cash: Option<Vec<u16>>,
+    /// Percentages of the budget that its subtree spent, if that is said.
+    pub notify_consumed: Option<Vec<u16>>,
 }
 
 /// Limits by key, sorted by key; unlike in `Amounts`, 0 is not the same as absent.
@@ -212,7 +216,14 @@ impl Book {
         }
         hard.sort_unstable();
         let parent = (!spec.parent.is_empty()).then(|| names.group(&spec.parent));
-        Ok(Spec { parent, hard: Arc::new(hard), charge: spec.charge, models: spec.models })
+        Ok(Spec {
+            parent,
+            hard: Arc::new(hard),
+            charge: spec.charge,
+            models: spec.models,
+            notify_cash: spec.notify_cash.clone(),
+            notify_consumed: spec.notify_consumed.clone(),
+        })
     }
 
     /// Notes that `budget` limits the spend of `key`.

@@ -71,9 +71,16 @@ impl QuotaSpec<'_> {
     /// The same, independent of the record's bytes.
     #[must_use]
     pub fn into_owned(self) -> QuotaSpec<'static> {
-        let Self { parent, hard, charge, models } = self;
+        let Self { parent, hard, charge, models, notify_cash, notify_consumed } = self;
         let hard = hard.into_iter().map(|(key, amount)| (key.into_owned(), amount)).collect();
-        QuotaSpec { parent: parent.into_owned(), hard, charge, models }
+        QuotaSpec {
+            parent: parent.into_owned(),
+            hard,
+            charge,
+            models,
+            notify_cash,
+            notify_consumed,
+        }
     }
 }
 

@@ -22,6 +22,10 @@ pub struct TypedSpec<'a> {
     pub charge: &'a str,
     /// `Declared`, `Required`, or empty for the default.
     pub models: &'a str,
+    /// Percentages of its own cash that are told, if that is said.
+    pub notify_cash: Option<&'a [i64]>,
+    /// Percentages of the budget that its subtree spent, if that is said.
+    pub notify_consumed: Option<&'a [i64]>,
 }
 
 /// Which part of a quota object is meant; whoever knows the text knows its line.
@@ -37,6 +41,10 @@ pub enum Place {
     Charge,
     /// `spec.models`.
     Models,
+    /// `spec.notifyCash`.
+    NotifyCash,
+    /// `spec.notifyConsumed`.
+    NotifyConsumed,
 }
 
 /// One thing that is wrong with a quota object: where, what stands there, what should.
@@ -63,6 +71,8 @@ impl SpecError {
             Place::Limit(_) => "spec.hard",
             Place::Charge => "spec.charge",
             Place::Models => "spec.models",
+            Place::NotifyCash => "spec.notifyCash",
+            Place::NotifyConsumed => "spec.notifyConsumed",
         };
         let (field, value) = (field.to_owned(), short(value));
         Self { field, value, why: why.into(), reason: "InvalidSpec", place }
@@ -87,6 +97,8 @@ impl TypedSpec<'_> {
             hard: self.limits(&mut errors),
             charge: choose(Place::Charge, self.charge, &CHARGES, &mut errors),
             models: choose(Place::Models, self.models, &POLICIES, &mut errors),
+            notify_cash: percentages(Place::NotifyCash, self.notify_cash, &mut errors),
+            notify_consumed: percentages(Place::NotifyConsumed, self.notify_consumed, &mut errors),
         };
         if errors.is_empty() { Ok(spec) } else { Err(errors) }
     }
@@ -126,6 +138,39 @@ impl TypedSpec<'_> {
         }
         spelt.into_iter().map(|(key, (_, amount))| (Text::from(key), amount)).collect()
     }
+}
+
+/// More percentages than anybody wants to be told of, and the largest.
+const MAX_PERCENTAGES: usize = 16;
+const MAX_PERCENT: u16 = 1_000;
+
+/// Percentages in their order, each once.
+fn percentages(
+    place: Place,
+    typed: Option<&[i64]>,
+    errors: &mut Vec<SpecError>,
+) -> Option<Vec<u16>> {
+    let typed = typed?;
+    if typed.len() > MAX_PERCENTAGES {
+        let why = format!(
+            "percentages are more than the {MAX_PERCENTAGES} that can be told; leave some out"
+        );
+        errors.push(SpecError::new(place, &typed.len().to_string(), why));
+        return None;
+    }
+    let mut percentages = Vec::with_capacity(typed.len());
+    for number in typed {
+        match u16::try_from(*number) {
+            Ok(percent @ 1..=MAX_PERCENT) => percentages.push(percent),
+            _ => {
+                let why = format!("is no percentage that can be told; write 1 to {MAX_PERCENT}");
+                errors.push(SpecError::new(place, &number.to_string(), why));
+            }
+        }
+    }
+    percentages.sort_unstable();
+    percentages.dedup();
+    Some(percentages)
 }
 
 /// More keys than a cluster has resources and models. Rules compare the keys of a group with each other, so that
@@ -204,6 +249,7 @@ mod tests {
             hard: vec![("cpus", "1"), ("pods", "1500m"), ("limits.cpu", "-1")],
             charge: "steady",
             models: "Any",
+            ..TypedSpec::default()
         };
         let errors = spec.accept("team_a").unwrap_err();
         let fields: Vec<_> = errors.iter().map(|e| (&*e.field, &*e.value, e.reason)).collect();
@@ -237,6 +283,7 @@ mod tests {
             hard: vec![("cpu", "1500m"), ("cash/limits.cpu", "100")],
             charge: "Peak",
             models: "",
+            ..TypedSpec::default()
         };
         let spec = spec.accept("team-a").unwrap();
         assert_eq!(
@@ -245,5 +292,26 @@ mod tests {
         );
         let hard: Vec<_> = spec.hard.iter().map(|(k, q)| (k.to_string(), q.milli())).collect();
         assert_eq!(hard, [("cash/limits.cpu".into(), 100_000), ("requests.cpu".into(), 1500)]);
+    }
+
+    #[test]
+    fn percentages_are_sorted_and_bounded() {
+        let accept = |list: &[i64]| {
+            let spec = TypedSpec { notify_cash: Some(list), ..TypedSpec::default() };
+            spec.accept("team-a").map(|spec| spec.notify_cash.unwrap()).map_err(|errors| {
+                errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            })
+        };
+        assert_eq!(accept(&[90, 50, 90, 1000]), Ok(vec![50, 90, 1000]));
+        assert_eq!(accept(&[]), Ok(vec![]));
+        for wrong in [0, -1, 1001, i64::MAX] {
+            let said = accept(&[50, wrong]).unwrap_err();
+            let expected = format!(
+                "spec.notifyCash: `{wrong}` is no percentage that can be told; write 1 to 1000"
+            );
+            assert_eq!(said, expected);
+        }
+        let said = accept(&[7; 17]).unwrap_err();
+        assert!(said.contains("`17` percentages are more than the 16"), "{said}");
     }
 }

@@ -40,15 +40,21 @@ impl Budget<'_> {
         let outlay = |at| self.outlay(look, whole, at);
         let (now, soon) = (outlay(look.now), outlay(look.now.shifted(AHEAD)));
         let Self { hard, .. } = self;
-        let own = THRESHOLDS.map(|percent| (What::Cash(percent), Mark::Own { percent, hard }));
-        let consumed = THRESHOLDS.map(|percent| {
+        let spec = self.subject.declared.map(|declared| &declared.spec);
+        let asked = |list: Option<&Option<Vec<u16>>>| match list {
+            Some(Some(list)) => list.clone(),
+            _ => THRESHOLDS.to_vec(),
+        };
+        let own = asked(spec.map(|spec| &spec.notify_cash)).into_iter();
+        let own = own.map(|percent| (What::Cash(percent), Mark::Own { percent, hard }));
+        let consumed = asked(spec.map(|spec| &spec.notify_consumed)).into_iter();
+        let consumed = consumed.filter(|_| whole).map(|percent| {
             // Nothing is no part of a budget that was spent.
             let part = part(hard, percent).max(1);
             (What::Consumed(percent), Mark::Consumed(part))
         });
         let over = (What::Overdraft, Mark::Used(hard.saturating_add(1)));
-        let consumed = consumed.into_iter().filter(|_| whole);
-        let marks: Vec<_> = own.into_iter().chain([over]).chain(consumed).collect();
+        let marks: Vec<_> = own.chain([over]).chain(consumed).collect();
         for (what, mark) in &marks {
             self.judge(look, *what, *mark, &now, &soon);
         }

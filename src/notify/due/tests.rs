@@ -28,9 +28,13 @@ impl World {
     }
 
     fn quota(&mut self, at: Timestamp, generation: u32, hard: &str) {
+        self.quota_that_asks(at, generation, hard, "");
+    }
+
+    fn quota_that_asks(&mut self, at: Timestamp, generation: u32, hard: &str, notify: &str) {
         let text = format!(
             r#"{{"uid":"uid","resourceVersion":"{generation}","generation":{generation},
-                "spec":{{"hard":{{{hard}}}}}}}"#
+                "spec":{{"hard":{{{hard}}}{notify}}}}}"#
         );
         let data = Data::QuotaDeclared(serde_json::from_str(&text).unwrap());
         self.tell(at, "quotas/team", data);
@@ -343,4 +347,19 @@ fn a_fold_that_stopped_is_told_once() {
     let due = Due::at(&world.ledger, &world.told, hour(2), Some("records 4 to 5 are missing"));
     assert_eq!(due.notices, []);
     assert_eq!(kinds(&world.told(hour(3))), [("fold.resumed", None)]);
+}
+
+#[test]
+fn a_group_is_told_at_the_percentages_that_it_asks_for() {
+    let mut world = World::team();
+    let hard = r#""cash/limits.cpu":"8""#;
+    world.quota_that_asks(hour(3), 2, hard, r#","notifyCash":[25,75,120]"#);
+    let told: Vec<_> = world.told(hour(6)).iter().map(|n| (n.threshold, n.at)).collect();
+    assert_eq!(told, [(Some(25), hour(4)), (Some(75), hour(6))]);
+    // 120 % are 9.6: 4.8 hours from the third on.
+    let told = world.told(hour(3).shifted(HOUR_MS * 48 / 10));
+    assert_eq!(kinds(&told), [("cash.exhausted", Some(120)), ("cash.overdraft", None)]);
+    world.quota_that_asks(hour(8), 3, hard, r#","notifyCash":[]"#);
+    let told = world.told(hour(8));
+    assert_eq!(kinds(&told), [25, 75, 120].map(|percent| ("cash.lifted", Some(percent))));
 }

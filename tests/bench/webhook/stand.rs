@@ -143,7 +143,9 @@ async fn webhook(current: Arc<Current>, place: &str) -> SocketAddr {
 /// A quota that nobody will ever fill.
 fn declared() -> NewEvent {
     let hard = vec![("limits.cpu", "1000000000"), ("limits.memory", "1000000Ti")];
-    let spec = TypedSpec { parent: "", hard, charge: "", models: "" }.accept("team-a").unwrap();
+    let spec = TypedSpec { parent: "", hard, charge: "", models: "", ..TypedSpec::default() }
+        .accept("team-a")
+        .unwrap();
     let (uid, version) = ("u".into(), "7".into());
     let data = QuotaDeclared { uid, resource_version: version, generation: 1, spec };
     let data = Data::QuotaDeclared(data);

@@ -22,6 +22,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/webhook/configuration.rs", "objects for an API server, as it reads them"),
     ("src/status.rs", "patches of statuses"),
     ("src/notify/", "notices, as whoever subscribes reads them, and its own side file"),
+    ("src/run/told.rs", "the content of a note as bytes, to be hashed into its id"),
     ("src/config/file.rs", "values of settings, whatever they are, on their way to a setting"),
     ("src/observe/recording/", "what kubectl prints"),
     ("src/observe/objects.rs", "objects as the API server writes them"),

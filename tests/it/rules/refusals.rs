@@ -145,7 +145,13 @@ fn declare(
     let hard = hard.iter().map(|(k, n)| {
         ((*k).into(), Quantity::from_milli(i128::from(*n) * 1000, Format::DecimalSI))
     });
-    let spec = QuotaSpec { parent: "".into(), hard: hard.collect(), charge: Charge::Peak, models };
+    let spec = QuotaSpec {
+        parent: "".into(),
+        hard: hard.collect(),
+        charge: Charge::Peak,
+        models,
+        ..QuotaSpec::default()
+    };
     let fact = QuotaDeclared { uid: uid.into(), resource_version: "".into(), generation: 1, spec };
     let group = real.group(name);
     real.book.quota_declared(&mut real.names, Stamp::default(), group, &fact, &real.till).unwrap();

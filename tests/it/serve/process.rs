@@ -126,6 +126,25 @@ impl Site {
         names
     }
 
+    /// Workloads that the log says were refused, and how often.
+    pub(super) async fn refused(&self) -> Vec<(String, u64)> {
+        let (mut refused, mut decoder) = (Vec::new(), Decoder::default());
+        let log = FileLog::open_read(&self.path("log")).unwrap();
+        let mut reader = log.read(1).unwrap();
+        while let Some(records) = reader.next().await.unwrap() {
+            for (_, raw) in records.iter() {
+                let scanned = raw.scan().unwrap();
+                if let Ok(Decoded::Event(event)) = decoder.decode(&scanned)
+                    && let Data::WorkloadsRefused(note) = event.data
+                {
+                    let each = note.refusals.iter();
+                    refused.extend(each.map(|r| (r.workload.name.to_string(), r.count)));
+                }
+            }
+        }
+        refused
+    }
+
     /// Compares the log's records with its roots.
     pub(super) fn verify(&self) {
         let mut info = Command::new(env!("CARGO_BIN_EXE_bizrq"));

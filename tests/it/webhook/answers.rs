@@ -100,7 +100,9 @@ async fn clusters(log: &Arc<Away>, cores: u64, unavailable: Unavailable) -> (Clu
 fn declared(cores: u64) -> NewEvent {
     let hard = cores.to_string();
     let hard = vec![("limits.cpu", &*hard)];
-    let spec = TypedSpec { parent: "", hard, charge: "", models: "" }.accept("team-a").unwrap();
+    let spec = TypedSpec { parent: "", hard, charge: "", models: "", ..TypedSpec::default() }
+        .accept("team-a")
+        .unwrap();
     let (uid, version) = ("u".into(), "7".into());
     let data = QuotaDeclared { uid, resource_version: version, generation: 1, spec };
     let data = Data::QuotaDeclared(data);
