@@ -18,7 +18,7 @@ use bizrq::{
         label_keys::{Label, LabelKeys},
         time::Timestamp,
     },
-    event_log::{EventLog, NewEvent, codec::scan, memory::MemoryLog},
+    event_log::memory::MemoryLog,
     k8s::kinds::Kinds,
     webhook::{
         Options,
@@ -50,7 +50,7 @@ const PODS: &str = "/api/v1/pods";
 const NOON: &str = "2026-11-29T12:00:00Z";
 
 /// A Deployment of one pod with a card, in a namespace of `team-b`.
-fn deployment(name: &str, metadata: &Value) -> Value {
+pub(crate) fn deployment(name: &str, metadata: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": "ml", "uid": format!("uid of {name}"),
@@ -74,7 +74,7 @@ fn pod(name: &str, labels: &Value) -> Value {
 }
 
 /// What `alice` asks about Deployments.
-fn review(uid: &str, sub: &str, new: &Value, old: &Value) -> Vec<u8> {
+pub(crate) fn review(uid: &str, sub: &str, new: &Value, old: &Value) -> Vec<u8> {
     let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
     let kind = match sub {
         "scale" => json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}),
@@ -89,20 +89,8 @@ fn review(uid: &str, sub: &str, new: &Value, old: &Value) -> Vec<u8> {
         .into_bytes()
 }
 
-async fn declare(stand: &Stand, log: &MemoryLog, name: &str, models: &str, hard: &Value) {
-    let data = json!({"uid": name, "resourceVersion": "1", "generation": 1,
-        "spec": {"parent": "", "hard": hard, "charge": "Steady", "models": models}});
-    let line = format!(
-        r#"{{"specversion":"1.0","id":"{:032x}","type":"io.bizrq.quota.declared.v1","source":"/clusters/east","subject":"quotas/{name}","time":"2026-11-29T11:00:00.000Z","recordedat":"2026-11-29T11:00:00.000Z","data":{data}}}"#,
-        name.len()
-    );
-    let event = NewEvent::copied(&scan(line.as_bytes()).unwrap()).unwrap();
-    let position = log.append(vec![event]).await.unwrap().last;
-    stand.projection.clone().wait_for(position).await.unwrap();
-}
-
 /// What the API server is told, by the decider and the context of `stand`.
-async fn ask(served: &Served, review: Vec<u8>) -> Value {
+pub(crate) async fn ask(served: &Served, review: Vec<u8>) -> Value {
     let answer = served.http2().await.review(review).await.unwrap();
     assert_eq!(answer.status.as_u16(), 200, "{}", answer.text);
     serde_json::from_str::<Value>(&answer.text).unwrap()["response"].clone()
@@ -127,8 +115,8 @@ async fn a_cluster_is_observed_and_reviewed_by_the_labels_that_were_chosen_and_b
     let mut stand = Stand::with_labels(api.client(), cluster(now), &log, true, Arc::new(chosen()));
     stand.until(|progress| progress.facts_synced).await;
     let hard = json!({"limits.nvidia.com/gpu": "8", "limits.nvidia.com/gpu.A30": "4"});
-    declare(&stand, &log, "team-a", "Declared", &hard).await;
-    declare(&stand, &log, "team-b2", "Required", &hard).await;
+    stand.declare(&log, "team-a", "Declared", &hard).await;
+    stand.declare(&log, "team-b2", "Required", &hard).await;
 
     // What is observed.
     eventually("both pods are metered", || stand.usage(now).len() >= 3).await;

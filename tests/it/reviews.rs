@@ -197,3 +197,44 @@ fn the_same_is_answered_where_other_labels_were_chosen() {
         }
     }
 }
+
+/// The program's answers as an API server would get them, of a log whose newest word on each matter counts.
+#[test]
+fn json_is_what_an_api_server_would_be_told_and_a_log_says_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (log, quotas, file) = (path("log"), path("quotas.yaml"), path("review.json"));
+    let group = json!({"name": "team-a", "parent": "", "hard": {"limits.cpu": "4"}});
+    fs::write(&quotas, quota(&group).to_string()).unwrap();
+    let run =
+        |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_bizrq")).args(args).output().unwrap();
+    assert!(run(&["quota", "apply", "--log", &log, &quotas]).status.success());
+    let short = |replicas: u32| {
+        json!({"review": "CREATE", "object": {"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "shop", "namespace": "web", "uid": "u1",
+                "labels": {"biz.group.resource.quota": "team-a"}},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": [
+                {"name": "a", "resources": {"limits": {"cpu": "1"}}}]}}}}})
+    };
+    for (replicas, exit) in [(2, 0), (9, 1)] {
+        fs::write(&file, expand(7, &short(replicas)).to_string()).unwrap();
+        let output = run(&["review", "--log", &log, "-o", "json", &file]);
+        assert_eq!(output.status.code(), Some(exit), "{output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&said["kind"], &said["apiVersion"]),
+            (&json!("AdmissionReview"), &json!("admission.k8s.io/v1"))
+        );
+        let response = &said["response"];
+        assert_eq!(
+            (&response["uid"], &response["allowed"]),
+            (&json!("review-7"), &json!(exit == 0))
+        );
+        assert_eq!(response["auditAnnotations"]["group"], "team-a");
+        let message = response["status"]["message"].as_str().unwrap_or_default();
+        assert_eq!(message.starts_with("exceeded quota: team-a"), exit == 1, "{said}");
+    }
+    // Nothing of this was written down.
+    let info = run(&["log", "info", "--log", &log]);
+    assert!(!String::from_utf8_lossy(&info.stdout).contains("workloads.admitted"), "{info:?}");
+}

@@ -13,3 +13,4 @@ mod load;
 mod router;
 mod sequences;
 pub(crate) mod served;
+mod surroundings;

@@ -23,8 +23,13 @@ use std::{
     sync::Arc,
 };
 
+/// The clusters that ask; quota objects are those of the first.
+pub(crate) const CLUSTERS: [&str; 2] = ["east", "west"];
+
+/// Objects of both clusters have the same names; here each is called by its cluster, too.
 const NAMES: [&str; 16] = [
-    "w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9", "wa", "wb", "wc", "wd", "we", "wf",
+    "east/w0", "east/w1", "east/w2", "east/w3", "east/w4", "east/w5", "east/w6", "east/w7",
+    "west/w0", "west/w1", "west/w2", "west/w3", "west/w4", "west/w5", "west/w6", "west/w7",
 ];
 
 #[derive(Clone, Debug)]
@@ -85,13 +90,17 @@ impl Company {
         let wish = if self.dice.percent(6) { self.wish_quota() } else { self.wish_work() };
         self.requests += 1;
         *self.busy.entry(wish.uid()).or_default() += 1;
+        let cluster = wish.cluster();
+        if cluster != CLUSTERS[0] {
+            self.dice.note("asked by the other cluster");
+        }
         let what = match &wish {
             Wish::Work(adm) => What::Workload(Box::new(workload(adm))),
             Wish::Quota(prop) => What::Quota(Box::new(quota(prop, self.dice.percent(50)))),
         };
         let ask = Ask {
             request: format!("request-{}", self.requests),
-            cluster: "east".into(),
+            cluster: cluster.into(),
             dry_run: self.dice.percent(3),
             what,
         };
@@ -197,11 +206,10 @@ impl Company {
                     self.dice.note("conflict in the API server");
                 } else if adm.op == Delete {
                     self.objects.remove(adm.name);
-                    let gone = WorkloadGone {
-                        workload: object(adm.uid, adm.name),
-                        cause: "Deleted".into(),
-                    };
-                    self.tell(adm.uid, "workloads/w", Data::WorkloadGone(gone));
+                    let (cluster, name) = place(adm.name);
+                    let workload = object(adm.uid, name);
+                    let gone = WorkloadGone { workload, cause: "Deleted".into() };
+                    self.tell(adm.uid, cluster, "workloads/w", Data::WorkloadGone(gone));
                 } else {
                     self.store(adm);
                 }
@@ -217,7 +225,8 @@ impl Company {
                     None if fits => {
                         self.quotas.remove(p.name);
                         let gone = QuotaRemoved { uid: format!("u{}", p.uid).into() };
-                        self.tell(p.uid, &format!("quotas/{}", p.name), Data::QuotaRemoved(gone));
+                        let subject = format!("quotas/{}", p.name);
+                        self.tell(p.uid, CLUSTERS[0], &subject, Data::QuotaRemoved(gone));
                         self.dice.note("quota removed");
                     }
                     None => {}
@@ -230,14 +239,15 @@ impl Company {
         self.rv += 1;
         let (rv, group, dem) = (self.rv, adm.group, adm.dem);
         self.objects.insert(adm.name, Obj { uid: adm.uid, rv, group, dem });
+        let (cluster, name) = place(adm.name);
         let fact = WorkloadObserved {
-            workload: object(adm.uid, adm.name),
+            workload: object(adm.uid, name),
             resource_version: rv.to_string().into(),
             generation: 0,
             group: group.into(),
             roles: roles(dem),
         };
-        self.tell(adm.uid, "workloads/w", Data::WorkloadObserved(fact));
+        self.tell(adm.uid, cluster, "workloads/w", Data::WorkloadObserved(fact));
     }
 
     fn declare(&mut self, name: &'static str, uid: Option<u32>, says: QSpec) {
@@ -250,14 +260,16 @@ impl Company {
             generation: 1,
             spec: spec(&says),
         };
-        self.tell(uid, &format!("quotas/{name}"), Data::QuotaDeclared(fact));
+        let subject = format!("quotas/{name}");
+        self.tell(uid, CLUSTERS[0], &subject, Data::QuotaDeclared(fact));
         self.dice.note("quota declared");
     }
 
-    fn tell(&mut self, uid: u32, subject: &str, data: Data<'static>) {
+    fn tell(&mut self, uid: u32, cluster: &str, subject: &str, data: Data<'static>) {
         *self.busy.entry(uid).or_default() += 1;
-        let source = "/clusters/east";
-        let id = ident::fact(source, ORIGIN, &data).unwrap_or_else(|| EventId(u128::from(self.rv)));
+        let source = format!("/clusters/{cluster}");
+        let id =
+            ident::fact(&source, ORIGIN, &data).unwrap_or_else(|| EventId(u128::from(self.rv)));
         let event = Event {
             id,
             source: source.into(),
@@ -281,11 +293,12 @@ impl Company {
         let id = EventId(u128::from(self.rv) << 64);
         let synced = ObserverSynced { resource_versions: BTreeMap::new(), since: ORIGIN };
         let data = Data::ObserverSynced(synced);
-        let source = "/clusters/east";
+        let cluster = self.dice.choose(&CLUSTERS).unwrap();
+        let source = format!("/clusters/{cluster}");
         let event = Event {
             id,
             source: source.into(),
-            subject: "observers/east".into(),
+            subject: format!("observers/{cluster}").into(),
             time: ORIGIN,
             recorded_at: ORIGIN,
             data,
@@ -302,18 +315,21 @@ impl Company {
         }
     }
 
-    /// What of a ledger is over: of what nobody is busy with, everything that waits.
-    pub(crate) fn over(&self, ledger: &Ledger) -> Vec<Expiry> {
+    /// What of a ledger is over in a cluster: of what nobody is busy with, everything that waits.
+    pub(crate) fn over(&self, cluster: &str, ledger: &Ledger) -> Vec<Expiry> {
         let (Some(book), names) = (ledger.book(), ledger.names()) else { return Vec::new() };
+        let home = names.known_cluster_of(cluster);
         let uids: BTreeMap<Uid, u32> =
             (1..=self.next_uid).map(|n| (Uid::of(&format!("u{n}")), n)).collect();
         let idle = |uid: Uid| uids.get(&uid).copied().filter(|uid| !self.busy.contains_key(uid));
-        let works = book.reservations().filter_map(|item| {
+        let works = book.reservations().filter(|item| Some(item.workload.cluster) == home);
+        let works = works.filter_map(|item| {
             let uid = idle(item.workload.uid)?;
             let of = Expired::Workload(object(uid, ""));
             Some(Expiry { position: item.ticket.position, of })
         });
-        let proposals = book.accounts().flat_map(|group| {
+        let accounts = book.accounts().filter(|_| cluster == CLUSTERS[0]);
+        let proposals = accounts.flat_map(|group| {
             book.proposals(group).iter().filter_map(move |proposal| {
                 idle(proposal.uid)?;
                 let of = Expired::Quota(names.group_name(group).to_owned());
@@ -324,7 +340,20 @@ impl Company {
     }
 }
 
+/// The cluster of an object, and what it is called there.
+fn place(name: &'static str) -> (&'static str, &'static str) {
+    name.split_once('/').unwrap()
+}
+
 impl Wish {
+    /// The cluster that asks.
+    fn cluster(&self) -> &'static str {
+        match self {
+            Self::Work(adm) => place(adm.name).0,
+            Self::Quota(_) => CLUSTERS[0],
+        }
+    }
+
     fn uid(&self) -> u32 {
         match self {
             Self::Work(adm) => adm.uid,
@@ -336,7 +365,7 @@ impl Wish {
 fn workload(adm: &Adm) -> Workload {
     Workload {
         operation: adm.op,
-        workload: object(adm.uid, adm.name),
+        workload: object(adm.uid, place(adm.name).1),
         old_resource_version: (adm.old_rv > 0).then(|| adm.old_rv.to_string()),
         group: Some(adm.group.to_owned()),
         missing: Missing::Allow,

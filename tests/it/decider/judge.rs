@@ -250,7 +250,8 @@ fn adm(admission: &Admission<'_>) -> Adm {
     Adm {
         op: admission.operation,
         uid: number(&admission.workload.uid),
-        name: Box::leak(admission.workload.name.to_string().into_boxed_str()),
+        // Names are the clusters' own.
+        name: Box::leak(format!("{}/{}", admission.cluster, admission.workload.name).into()),
         old_rv: admission.old_resource_version.as_ref().map_or(0, |rv| number(rv).into()),
         group: listed(&admission.group),
         dem: dem(&admission.roles),

@@ -1,8 +1,8 @@
-//! Several replicas over one log, in simulated time, in a world that fails: whatever happens, every decision is
+//! Several replicas over one log, for two clusters, in simulated time, in a world that fails: whatever happens, every decision is
 //! right when it is made, each request is decided once, and all replicas end with the same ledger.
 
 use super::{
-    company::Company,
+    company::{CLUSTERS, Company},
     faults::{Dice, FaultyLog, Net, Wire},
     judge::{Verdict, judge},
     replica::{Replica, options},
@@ -134,12 +134,14 @@ impl<L: EventLog + 'static> Simulation<L> {
         loop {
             sleep(self.dice.ms(self.pauses.sweep.clone())).await;
             let replica = &self.replicas[self.dice.below(3) as usize];
-            let over = {
-                let company = self.company.lock().unwrap();
-                company.over(&replica.projection.ledger())
-            };
-            if !over.is_empty() && replica.decider.expire("east", over).await.is_ok() {
-                self.dice.note("expired");
+            for cluster in CLUSTERS {
+                let over = {
+                    let company = self.company.lock().unwrap();
+                    company.over(cluster, &replica.projection.ledger())
+                };
+                if !over.is_empty() && replica.decider.expire(cluster, over).await.is_ok() {
+                    self.dice.note("expired");
+                }
             }
         }
     }
@@ -263,6 +265,7 @@ fn whatever_fails_every_decision_is_right_and_made_once() {
         ("asked again", 200),
         ("asked twice at once", 100),
         ("expired", 20),
+        ("asked by the other cluster", 2000),
         ("conflict in the API server", 50),
         ("lost after allowed", 100),
         ("quota declared", 50),

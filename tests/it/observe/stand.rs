@@ -3,11 +3,12 @@
 use bizrq::{
     decider::{self, Decider, transport::Alone},
     domain::{label_keys::LabelKeys, time::Timestamp},
-    event_log::EventLog,
+    event_log::{EventLog, NewEvent, codec::scan, memory::MemoryLog},
     k8s::{context::Context, kinds::Kinds},
     observe::{Cluster, Error, Observer, Progress, metrics::Metrics},
     projection::{MemoryStore, Projection, Runner, runner},
 };
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, RwLock},
@@ -110,6 +111,19 @@ impl Stand {
             .await
             .expect("it takes too long")
             .unwrap();
+    }
+
+    /// Somebody declares a group without a parent, before noon; returns when the ledger has it.
+    pub(crate) async fn declare(&self, log: &MemoryLog, name: &str, models: &str, hard: &Value) {
+        let data = json!({"uid": name, "resourceVersion": "1", "generation": 1,
+            "spec": {"parent": "", "hard": hard, "charge": "Steady", "models": models}});
+        let (id, time) = (name.len(), "2026-11-29T11:00:00.000Z");
+        let line = format!(
+            r#"{{"specversion":"1.0","id":"{id:032x}","type":"io.bizrq.quota.declared.v1","source":"/clusters/east","subject":"quotas/{name}","time":"{time}","recordedat":"{time}","data":{data}}}"#
+        );
+        let event = NewEvent::copied(&scan(line.as_bytes()).unwrap()).unwrap();
+        let position = log.append(vec![event]).await.unwrap().last;
+        self.projection.clone().wait_for(position).await.unwrap();
     }
 
     /// Usage by group and key at `at`.

@@ -191,6 +191,24 @@ async fn a_review_that_is_asked_again_gets_the_same_answer_and_one_record() {
     assert_eq!(asking.admitted().await, 1);
 }
 
+/// Kubernetes 1.20 asks a second time about an update that was refused, under another uid.
+#[tokio::test]
+async fn the_second_call_after_a_denial_gets_the_same_answer_and_leaves_no_record() {
+    let asking = Asking::of(6, Unavailable::Refuse).await;
+    let call = |uid: &'static str| {
+        let mut review: Value = serde_json::from_str(&scaled(1, 9)).unwrap();
+        review["request"]["uid"] = uid.into();
+        asking.ask(review.to_string())
+    };
+    let (first, mut second) = (call("first").await, call("second").await);
+    assert_eq!(first["auditAnnotations"]["reason"], "QuotaExceeded", "{first}");
+    assert_eq!(first["auditAnnotations"]["group"], "team-a");
+    assert_eq!(second["uid"].take(), "second");
+    second["uid"] = "first".into();
+    assert_eq!(second, first);
+    assert_eq!(asking.admitted().await, 0);
+}
+
 #[tokio::test]
 async fn a_dry_run_is_decided_and_writes_nothing() {
     let asking = Asking::of(6, Unavailable::Refuse).await;
