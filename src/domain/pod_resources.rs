@@ -11,6 +11,7 @@ use super::{
     quantity::Quantity,
     resources::{ResourceList, Resources},
 };
+use std::borrow::Cow;
 
 /// The parts of a pod that resources come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,7 +80,7 @@ impl Pod {
         if self.pod_level.asked == Resources::default() {
             return Ok(self);
         }
-        let total = self.containers_total(|c| c.demand.asked.clone())?;
+        let total = self.containers_total(|c| Cow::Borrowed(&c.demand.asked))?;
         let Resources { requests, limits } = &mut self.pod_level.asked;
         let huge = total.limits.iter().filter(|(n, _)| is_huge_pages(n));
         let missing: Vec<_> = huge.filter(|(n, _)| requests.get(n).is_none()).collect();
@@ -96,7 +97,7 @@ impl Pod {
     /// # Errors
     /// [`TooLarge`].
     pub fn spec(&self) -> Result<Resources, TooLarge> {
-        self.effective(|c| c.demand.asked.clone(), self.pod_level.asked.clone())
+        self.effective(|c| Cow::Borrowed(&c.demand.asked), &self.pod_level.asked)
     }
 
     /// What is reserved for the pod: what the scheduler and the quota of Kubernetes count.
@@ -107,7 +108,7 @@ impl Pod {
     /// [`TooLarge`].
     pub fn reserved(&self) -> Result<Resources, TooLarge> {
         let infeasible = self.infeasible;
-        self.effective(|c| c.reserved(infeasible), self.pod_level.asked.clone())
+        self.effective(|c| c.reserved(infeasible), &self.pod_level.asked)
     }
 
     /// What the node has given the pod; the specification until the node reports.
@@ -115,14 +116,14 @@ impl Pod {
     /// # Errors
     /// [`TooLarge`].
     pub fn held(&self) -> Result<Resources, TooLarge> {
-        self.effective(Container::held, self.pod_level.held())
+        self.effective(Container::held, &self.pod_level.held())
     }
 
     /// The formula: containers, then pod-level values, then overhead.
     fn effective(
         &self,
-        amounts: impl Fn(&Container) -> Resources,
-        pod_level: Resources,
+        amounts: impl Fn(&Container) -> Cow<'_, Resources>,
+        pod_level: &Resources,
     ) -> Result<Resources, TooLarge> {
         let mut total = self.containers_total(amounts)?;
         overrule(&mut total.requests, &pod_level.requests);
@@ -138,7 +139,7 @@ impl Pod {
     /// Sum of app containers and sidecars, or the peak while the init containers run, if that is more.
     fn containers_total(
         &self,
-        amounts: impl Fn(&Container) -> Resources,
+        amounts: impl Fn(&Container) -> Cow<'_, Resources>,
     ) -> Result<Resources, TooLarge> {
         let (mut total, mut sidecars, mut peak) =
             (Resources::default(), Resources::default(), Resources::default());
@@ -175,10 +176,10 @@ impl Container {
         self.kind != ContainerKind::Init
     }
 
-    fn reserved(&self, infeasible: bool) -> Resources {
+    fn reserved(&self, infeasible: bool) -> Cow<'_, Resources> {
         let Demand { asked, allocated, actuated } = &self.demand;
         let Some(actuated) = actuated.as_ref().filter(|_| self.resizable()) else {
-            return asked.clone();
+            return Cow::Borrowed(asked);
         };
         let mut reserved = if infeasible { Resources::default() } else { asked.clone() };
         raise(&mut reserved.requests, &actuated.requests);
@@ -186,11 +187,14 @@ impl Container {
         if let Some(allocated) = allocated {
             raise(&mut reserved.requests, allocated);
         }
-        reserved
+        Cow::Owned(reserved)
     }
 
-    fn held(&self) -> Resources {
-        if self.resizable() { self.demand.held() } else { self.demand.asked.clone() }
+    fn held(&self) -> Cow<'_, Resources> {
+        match self.resizable() {
+            true => Cow::Owned(self.demand.held()),
+            false => Cow::Borrowed(&self.demand.asked),
+        }
     }
 }
 

@@ -80,10 +80,14 @@ impl Node {
     /// The value at `keys` inside this one.
     #[must_use]
     pub(super) fn at(&self, keys: &[Box<str>]) -> &Self {
-        keys.iter().fold(self, |node, key| {
-            let Self::Map(fields) = node else { return &Self::Nothing };
-            fields.iter().find(|(field, _)| field == key).map_or(&Self::Nothing, |(_, value)| value)
-        })
+        keys.iter().fold(self, |node, key| node.field(key))
+    }
+
+    /// The value of a field of this one.
+    #[must_use]
+    pub(super) fn field(&self, key: &str) -> &Self {
+        let Self::Map(fields) = self else { return &Self::Nothing };
+        fields.iter().find(|(field, _)| **field == *key).map_or(&Self::Nothing, |(_, value)| value)
     }
 
     /// Sets the value at `path`, making the maps on the way.

@@ -174,7 +174,7 @@ impl Kind {
     pub(super) fn labels<'o>(&self, object: &'o Object) -> Option<&'o Labels> {
         let scope = Scope::of(&object.body);
         let templates = &self.roles.first()?.templates;
-        templates.iter().find_map(|path| match scope.at(&path.inside("metadata")) {
+        templates.iter().find_map(|path| match scope.at(path).field("metadata") {
             Node::Labels(labels) => Some(&**labels),
             _ => None,
         })
@@ -229,7 +229,7 @@ impl Rule {
             added.join(scope, spec.to_mut());
         }
         let whole = self.templates.iter().any(|t| t.keys.is_empty());
-        let status = match scope.root.at(&["status".into()]) {
+        let status = match scope.root.field("status") {
             Node::PodStatus(status) if whole => Some(&**status),
             _ => None,
         };
@@ -280,8 +280,8 @@ impl Rule {
     /// The template that stands in the object.
     fn template<'o>(&self, scope: &Scope<'o>) -> Option<Template<'o>> {
         self.templates.iter().find_map(|path| {
-            let Node::PodSpec(spec) = scope.at(&path.inside("spec")) else { return None };
-            let labels = match scope.at(&path.inside("metadata")) {
+            let Node::PodSpec(spec) = scope.at(path).field("spec") else { return None };
+            let labels = match scope.at(path).field("metadata") {
                 Node::Labels(labels) if !path.keys.is_empty() => Cow::Borrowed(&**labels),
                 _ => Cow::default(),
             };
@@ -295,7 +295,7 @@ impl Rule {
         find: &dyn Fn(&Reference<'_>) -> Option<Template<'o>>,
     ) -> Result<Option<Template<'o>>, RolesError> {
         let Some(path) = &self.reference else { return Ok(None) };
-        let text = |field: &str| match scope.at(&path.inside(field)) {
+        let text = |field: &str| match scope.at(path).field(field) {
             Node::Text(text) => &**text,
             _ => "",
         };
