@@ -228,6 +228,35 @@ async fn the_model_of_the_node_is_metered_whatever_the_pod_declares() {
     stand.close().await;
 }
 
+/// Rule 18 of the model (`ctx_order`): the watch of workloads is behind that of pods.
+#[tokio::test]
+async fn a_pod_that_is_seen_before_its_workload_moved_is_metered_where_the_workload_is() {
+    let (api, log) = (server(), Arc::new(MemoryLog::default()));
+    api.put(NODES, node("True", "11:00:00", None));
+    let workload = |group: &str, written: &str| {
+        json!({"metadata": {"name": "d", "namespace": "ml", "uid": uid(9),
+                "creationTimestamp": "2026-11-29T11:00:00Z", "labels": {"biz.group.resource.quota": group},
+                "managedFields": [{"manager": "kubectl", "time": format!("2026-11-29T{written}Z")}]},
+            "spec": {"replicas": 1, "template": {"spec": {"containers": []}}}})
+    };
+    api.put(DEPLOYMENTS, workload("team-r", "11:00:00"));
+    let stand = begin(&api, &log).await;
+    api.hold(DEPLOYMENTS);
+    api.put(DEPLOYMENTS, workload("team-a", "11:30:00"));
+    let mut child = pod(1, "Running", "12:05:00");
+    child["metadata"]["labels"] = json!({});
+    child["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment",
+        "name": "d", "uid": uid(9), "controller": true}]);
+    api.put(PODS, child);
+    eventually("the pod is told", || !stand.usage(at("12:10:00")).is_empty()).await;
+    api.release(DEPLOYMENTS);
+    eventually("all of it is team-a's, from the start", || {
+        stand.usage(at("12:10:00")).len() == 1 && spent(&stand, "12:10:00") == 10 * MINUTE
+    })
+    .await;
+    stand.close().await;
+}
+
 #[tokio::test]
 async fn a_virtual_node_holds_nothing() {
     let (api, log) = (server(), Arc::new(MemoryLog::default()));
