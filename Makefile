@@ -33,6 +33,7 @@ lint: # the dependencies: advisories, licences, bans (.deny.toml), where cargo-d
 
 schemas: # write schemas/ anew; tests compare them
 	cargo run -- schemas schemas/event/v1 --api schemas/api/openapi.json
+	BIZRQ_BLESS=1 cargo test --test it usage::schema
 	cargo run -- crd > schemas/crd/bizgroupresourcequota.yaml
 	cp schemas/crd/bizgroupresourcequota.yaml deploy/chart/crds/
 

@@ -17,6 +17,8 @@ mod demo;
 mod import;
 mod log;
 mod meter;
+#[cfg(all(feature = "service", feature = "jetstream"))]
+mod nats;
 mod opened_log;
 pub(crate) mod quota;
 #[cfg(feature = "service")]
@@ -60,6 +62,9 @@ enum Command {
     Close(close::Args),
     /// Say what a cluster's name stands for
     Cluster(cluster::Args),
+    /// Say what tenants may read on the NATS server that keeps the log
+    #[cfg(all(feature = "service", feature = "jetstream"))]
+    Nats(nats::Args),
     /// Check, declare and draw the quotas of business groups
     Quota(quota::Args),
     /// Draw the tree of groups as a server has it, now or at an instant
@@ -230,6 +235,8 @@ impl Command {
             Self::Adjust(args) => adjust::run(&args, out),
             Self::Close(args) => close::run(&args, out),
             Self::Cluster(args) => cluster::run(&args, out),
+            #[cfg(all(feature = "service", feature = "jetstream"))]
+            Self::Nats(args) => nats::run(&args, out),
             Self::Quota(args) => quota::run(&args, out),
             #[cfg(feature = "service")]
             Self::Tree(args) => ask::tree::run(&args, out),

@@ -27,6 +27,7 @@ pub mod label_keys;
 pub mod ledger;
 pub mod merkle;
 pub mod meter;
+pub mod metered;
 pub mod names;
 pub mod pod;
 pub mod pod_resources;

@@ -28,6 +28,8 @@ pub mod status;
 pub mod api;
 #[cfg(feature = "service")]
 pub mod notify;
+#[cfg(feature = "service")]
+pub mod usage;
 
 #[cfg(feature = "cli")]
 pub mod import;

@@ -14,6 +14,8 @@ mod health;
 pub mod judge;
 mod log;
 mod told;
+#[cfg(feature = "jetstream")]
+mod usage;
 
 use crate::{
     api, clock,
@@ -363,6 +365,8 @@ fn look_after(
         let leads = first.unwrap_or_else(|| watch::channel(true).1);
         let quotas = quotas(config, clients);
         told::tell_groups(tasks, config, shared, quotas, leads.clone())?;
+        #[cfg(feature = "jetstream")]
+        usage::tell(tasks, shared, leads.clone())?;
         cluster::take_snapshots(tasks, shared.projection.clone(), leads);
     }
     Ok(())

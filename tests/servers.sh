@@ -7,6 +7,7 @@
 #   promtool   of Debian's package prometheus, unpacked and not installed
 #   alertmanager/   Debian's package prometheus-alertmanager, likewise; it looks for its templates below its working
 #                   directory instead of /usr/share
+#   nats-py/   the PyPI package nats-py, a client that is not ours
 set -eu
 cd "$(dirname "$0")/.."
 into=target/servers
@@ -52,4 +53,9 @@ fi
 if [ ! -x "$into/schemathesis/bin/schemathesis" ]; then
   venv "$into/schemathesis"
   "$into/schemathesis/bin/pip" install -q --disable-pip-version-check schemathesis==4.32.5
+fi
+
+if [ ! -d "$into/nats-py/lib" ]; then
+  venv "$into/nats-py"
+  "$into/nats-py/bin/pip" install -q --disable-pip-version-check nats-py==2.16.0
 fi

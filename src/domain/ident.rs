@@ -22,6 +22,12 @@ impl Parts {
         Self(blake3::Hasher::new()).text(kind.name())
     }
 
+    /// Begins with what kind of thing it is that is no event of the log.
+    #[must_use]
+    pub fn named(kind: &str) -> Self {
+        Self(blake3::Hasher::new()).text(kind)
+    }
+
     /// One more part.
     #[must_use]
     pub fn bytes(mut self, part: &[u8]) -> Self {

@@ -24,9 +24,9 @@ use rand::RngExt;
 use std::collections::BTreeMap;
 
 /// Milli-units × milliseconds by group and key, as the ledger names keys.
-type Totals = BTreeMap<(String, String), i128>;
+pub(crate) type Totals = BTreeMap<(String, String), i128>;
 
-fn terms(basis: Basis, from: i64, to: i64) -> Terms {
+pub(crate) fn terms(basis: Basis, from: i64, to: i64) -> Terms {
     Terms {
         period: Period { from: instant(from), to: instant(to) },
         basis: match basis {
@@ -72,7 +72,7 @@ fn closings(events: &[Event<'_>]) -> Vec<Closing> {
     closings
 }
 
-fn bill(terms: &Terms, events: &[Event<'static>]) -> Totals {
+pub(crate) fn bill(terms: &Terms, events: &[Event<'static>]) -> Totals {
     totals(&fold(terms, events))
 }
 
@@ -89,7 +89,7 @@ fn totals(billing: &Billing) -> Totals {
     without_nothing(totals)
 }
 
-fn without_nothing(mut totals: Totals) -> Totals {
+pub(crate) fn without_nothing(mut totals: Totals) -> Totals {
     totals.retain(|_, exact| *exact != 0);
     totals
 }
@@ -103,19 +103,19 @@ fn added(parts: impl IntoIterator<Item = Totals>) -> Totals {
 }
 
 /// What the ledger says, in `[from, to)`.
-fn ledger(basis: Basis, from: i64, to: i64, events: &[Event<'static>]) -> Totals {
+pub(crate) fn ledger(basis: Basis, from: i64, to: i64, events: &[Event<'static>]) -> Totals {
     let lines = Fold::of(within(basis, Some(from), Some(to)), events).lines(to);
     without_nothing(lines.into_iter().map(|(row, said)| (row, said.exact)).collect())
 }
 
 /// Two instants of a world, the earlier first.
-fn two(world: &World, dice: &mut world::Dice) -> (i64, i64) {
+pub(crate) fn two(world: &World, dice: &mut world::Dice) -> (i64, i64) {
     let n = dice.random_range(-1..world::END);
     (world.scale.millis(n), world.scale.millis(dice.random_range(n + 1..=world::END)))
 }
 
 /// Another record of a world, published by an operator.
-fn said(n: u128, subject: &str, data: Data<'static>) -> Event<'static> {
+pub(crate) fn said(n: u128, subject: &str, data: Data<'static>) -> Event<'static> {
     Event {
         id: EventId(n << 100),
         source: "/operators/ann".into(),

@@ -36,4 +36,5 @@ mod serve;
 mod shared;
 mod store;
 mod trace;
+mod usage;
 mod webhook;

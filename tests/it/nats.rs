@@ -21,3 +21,4 @@ pub(crate) mod notices;
 mod permissions;
 mod rollover;
 mod unsafe_streams;
+mod usage;

@@ -3,6 +3,7 @@
 mod alertmanager;
 mod notices;
 mod process;
+mod usage;
 
 use crate::api::{get_with, send};
 use crate::webhook::client::{Client, PATIENCE, request};

@@ -60,7 +60,12 @@ pub fn encode(text: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn token(name: &str) -> Cow<'_, str> {
     let plain = |byte| matches!(byte, b'!'..=b'~') && !matches!(byte, b'.' | b'*' | b'>' | b'%');
-    if name.is_empty() { Cow::Borrowed("_") } else { percent(name, plain) }
+    match name {
+        "" => Cow::Borrowed("_"),
+        // Another name than none is another token.
+        "_" => Cow::Borrowed("%5F"),
+        _ => percent(name, plain),
+    }
 }
 
 fn percent(text: &str, plain: impl Fn(u8) -> bool) -> Cow<'_, str> {
@@ -145,6 +150,7 @@ mod tests {
             ("*", "%2A"),
             (">", "%3E"),
             ("", "_"),
+            ("_", "%5F"),
             ("ä b", "%C3%A4%20b"),
         ] {
             assert_eq!(token(name), expected);

@@ -23,6 +23,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/status.rs", "patches of statuses"),
     ("src/notify/", "notices, as whoever subscribes reads them, and its own side file"),
     ("src/run/told.rs", "the content of a note as bytes, to be hashed into its id"),
+    ("src/usage/", "usage events, as whoever subscribes reads them"),
     ("src/config/file.rs", "values of settings, whatever they are, on their way to a setting"),
     ("src/observe/recording/", "what kubectl prints"),
     ("src/observe/objects.rs", "objects as the API server writes them"),
@@ -58,6 +59,7 @@ const CLOCKS: &[(&str, &str, &str)] = &[
     ("src/observe/sweeper.rs", "Instant", "for how long a promise was seen to be open"),
     ("src/observe/watch.rs", "Instant", "whether a watch ended at once"),
     ("src/observe/watching.rs", "Instant", "how long a kind has had to be listed"),
+    ("src/usage/teller.rs", "Instant", "how long what ended has waited to be told"),
     ("src/projection/runner.rs", "Instant", "how long a batch has waited; never in a row"),
     ("src/event_log/jetstream/append.rs", "Instant", "deadlines"),
     (

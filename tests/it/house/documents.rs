@@ -82,7 +82,10 @@ fn every_event_type_exists() {
                 let plain = happened.chars().all(|c| c == '_' || c.is_ascii_lowercase());
                 about.contains(what) && plain && !is_path(&span)
             });
-            assert!(!is_type || names.contains(short), "{}: no event {span}", document.path);
+            // It follows from the log and is not in it.
+            let is_told = bizrq::usage::event::TYPE.contains(short);
+            let exists = names.contains(short) || is_told;
+            assert!(!is_type || exists, "{}: no event {span}", document.path);
         }
     }
 }

@@ -44,6 +44,11 @@ const TABLE: &[(&str, &[&str], &str)] = &[
         &["domain", "event_log", "projection"],
         "what the ledger says that a group must hear, told once; it decides nothing",
     ),
+    (
+        "usage",
+        &["domain", "event_log", "projection"],
+        "what the log says that groups used, told in exact amounts; it decides nothing",
+    ),
     ("import", &["domain"], "rows become events"),
     (
         "demo",
@@ -73,6 +78,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
             "status",
             "api",
             "notify",
+            "usage",
             "clock",
             "metrics",
             "shutdown",
@@ -93,6 +99,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
             "status",
             "api",
             "notify",
+            "usage",
             "import",
             "demo",
             "input",
@@ -107,7 +114,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Where the world comes in or goes out. None knows another: what two need belongs in `domain` or `k8s`.
-const EDGES: &[&str] = &["observe", "import", "webhook", "status", "notify", "api"];
+const EDGES: &[&str] = &["observe", "import", "webhook", "status", "notify", "usage", "api"];
 
 /// What the auditor's program may use. Of `cli` only how to print and how to exit; the clock only for "now".
 const REPLAY: &[&str] = &["domain", "event_log", "projection", "clock", "cli"];

@@ -47,6 +47,7 @@ const READING: &[&str] = &[
     "status",
     "api",
     "notify",
+    "usage",
     "import",
     "input",
     "demo",
@@ -61,7 +62,7 @@ const READING: &[&str] = &[
 
 /// The rooms of a process that serves: what they are built on is not there without the feature.
 const SERVING: &[&str] =
-    &["status", "api", "notify", "telemetry", "metrics", "shutdown", "config", "run"];
+    &["status", "api", "notify", "usage", "telemetry", "metrics", "shutdown", "config", "run"];
 
 #[test]
 fn the_top_level_holds_what_was_agreed() {

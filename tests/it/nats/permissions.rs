@@ -16,7 +16,12 @@ use bizrq::{
 };
 use std::time::Duration;
 
-fn start(version: Version) -> Server {
+pub(super) fn start(version: Version) -> Server {
+    Setup::new(version).with(&lines()).start()
+}
+
+/// The configuration, with passwords.
+pub(super) fn lines() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/nats/permissions.conf");
     let mut lines = std::fs::read_to_string(path).unwrap();
     for (variable, password) in [
@@ -27,10 +32,10 @@ fn start(version: Version) -> Server {
     ] {
         lines = lines.replace(variable, password);
     }
-    Setup::new(version).with(&lines).start()
+    lines
 }
 
-fn user(name: &str, password: &str) -> Credentials {
+pub(super) fn user(name: &str, password: &str) -> Credentials {
     Credentials::UserPassword(name.into(), Secret(password.into()))
 }
 
