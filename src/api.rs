@@ -87,6 +87,7 @@ struct Api {
     /// One permit for each question that waits or is worked on, and one for each that is worked on.
     places: [Arc<Semaphore>; 2],
     listeners: Arc<Semaphore>,
+    readers: Arc<Semaphore>,
     past: Arc<state::Past>,
     /// Comes true when streams are to end.
     ending: watch::Receiver<bool>,
@@ -139,8 +140,8 @@ pub async fn serve(
 fn routes(source: Source, ending: watch::Receiver<bool>) -> Router {
     let places = [WAITING, QUESTIONS].map(|most| Arc::new(Semaphore::new(most)));
     let listeners = Arc::new(Semaphore::new(events::LISTENERS));
-    let past = Arc::default();
-    let api = Api { source, places, listeners, past, ending };
+    let (readers, past) = (Arc::new(Semaphore::new(events::READERS)), Arc::default());
+    let api = Api { source, places, listeners, readers, past, ending };
     let asked = Router::new()
         .route("/v1/quotas", get(quotas::all))
         .route("/v1/quotas/{name}", get(quotas::one))

@@ -38,7 +38,7 @@ use serde::Deserialize;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 /// Streams at once.
@@ -46,6 +46,10 @@ pub(super) const LISTENERS: usize = 1024;
 /// Events that wait for one client, and bytes of them: 1,024 clients that take nothing have 128 MiB.
 const WAITING: usize = 64;
 const ROOM: u32 = 128 << 10;
+/// Clients that have records in hand at once, a MiB each; the others wait for a turn.
+pub(super) const READERS: usize = 64;
+/// So long a turn lasts.
+const TURN: Duration = Duration::from_secs(1);
 /// A client that takes nothing for so long is slow …
 const SOON: Duration = Duration::from_millis(100);
 /// … and one that does not take half of what waits in this time is dropped.
@@ -193,7 +197,20 @@ impl Client {
         };
         let (mut hasher, mut decoder) = (LeafHasher::default(), Decoder::default());
         loop {
-            let records = match reader.tail().await {
+            // Who has records in hand is one of so many; who waits for some is not.
+            let mut reads = self.api.readers.acquire().await.ok();
+            let records = match reader.next().await {
+                Ok(None) => {
+                    drop(reads.take());
+                    let records = reader.tail().await;
+                    reads = self.api.readers.acquire().await.ok();
+                    records
+                }
+                Ok(Some(records)) => Ok(records),
+                Err(why) => Err(why),
+            };
+            let _reads = reads;
+            let records = match records {
                 Ok(records) => records,
                 Err(why) => return Stop::Ended(why.to_string()),
             };
@@ -208,7 +225,11 @@ impl Client {
     }
 
     async fn tell_each(&self, events: impl Iterator<Item = Line>) -> Result<(), Stop> {
+        let began = Instant::now();
         for Line { position, event, bytes } in events {
+            if began.elapsed() > TURN {
+                return Err(Stop::Slow(position));
+            }
             let put = timeout(SOON, self.queue.put(event, bytes)).await;
             put.map_err(|_| Stop::Slow(position))?;
         }

@@ -1,7 +1,8 @@
 //! Clients that are many, slow, silent or rude: bounded, told why, and nobody's burden.
 
-use super::{SERVED, get_with, send, with_body};
+use super::{PATIENCE, SERVED, get_with, send, with_body};
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     process::{Child, Command, Stdio},
@@ -74,6 +75,13 @@ impl Demo {
         std::thread::spawn(move || said.for_each(drop));
         Self { child, address }
     }
+
+    /// Resident memory in MiB.
+    fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    }
 }
 
 impl Drop for Demo {
@@ -81,6 +89,47 @@ impl Drop for Demo {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Reads so many events; who is told that many ask at once comes again.
+fn read(address: SocketAddr, most: u64) {
+    let began = Instant::now();
+    let stream = loop {
+        let stream = send(address, "/v1/events?from=1", "");
+        let mut head = String::new();
+        let mut lines = BufReader::new(stream);
+        lines.read_line(&mut head).unwrap();
+        if head.contains(" 200 ") {
+            break lines;
+        }
+        assert!(head.contains(" 503 ") && began.elapsed() < PATIENCE, "{head}");
+        std::thread::sleep(Duration::from_secs(1));
+    };
+    let lines = stream.lines().map(Result::unwrap);
+    let ids = lines.filter_map(|line| line.strip_prefix("id: ").map(str::to_owned));
+    let ids: Vec<u64> = ids.take(most as usize).map(|id| id.parse().unwrap()).collect();
+    assert!(ids.iter().copied().eq(1..=most), "{} events", ids.len());
+}
+
+#[test]
+fn a_thousand_clients_that_take_nothing_cost_little_and_hold_nobody_up() {
+    let demo = Demo::start("400");
+    let before = demo.memory();
+    let slow: Vec<_> = (0..1000).map(|_| send(demo.address, "/v1/events?from=1", "")).collect();
+    let began = Instant::now();
+    read(demo.address, 2000);
+    let (took, during) = (began.elapsed(), demo.memory());
+    println!("1,000 slow clients: {before} MiB, then {during} MiB; one that reads took {took:?}");
+    assert!(during < before + 400, "{before} MiB before, {during} MiB with them");
+    // More than there are places for.
+    let more: Vec<_> = (0..40).map(|_| send(demo.address, "/v1/events?from=1", "")).collect();
+    let heads = more.iter().map(|stream| {
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line
+    });
+    assert!(heads.filter(|head| head.contains(" 503 ")).count() >= 40 - 24);
+    drop(slow);
 }
 
 #[test]

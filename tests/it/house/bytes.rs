@@ -52,6 +52,7 @@ const CLOCKS: &[(&str, &str, &str)] = &[
         "how long a lease stood still; no two hosts' clocks are compared",
     ),
     ("src/api/access/cluster.rs", "Instant", "how long an answer about a token holds"),
+    ("src/api/events.rs", "Instant", "how long a turn has lasted"),
     ("src/api/state.rs", "Instant", "how long records are read for a question"),
     ("src/run/cluster.rs", "Instant", "how long reviews have waited for their cluster"),
     ("src/status.rs", "Instant", "when objects were listed, and how long is written"),
