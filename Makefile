@@ -9,6 +9,7 @@ demo: # a simulated fortnight through the real code paths
 
 test: # everything that must hold
 	sh tests/servers.sh
+	sh tests/parquet.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo check -p bizrq --lib --no-default-features --locked

@@ -2,13 +2,14 @@
 //! position, which the invoice names together with the log's root.
 //!
 //! ```text
-//!  log ──▶ Billing (domain) ──▶ Bill: lines ──▶ print: table · JSON · CSV · FOCUS
+//!  log ──▶ Billing (domain) ──▶ Bill: lines ──▶ print: table · JSON · CSV · FOCUS · Parquet
 //!                                  ▲ prices (YAML)
 //! ```
 
 pub(crate) mod document;
 mod focus;
 pub(crate) mod fold;
+mod parquet;
 mod prices;
 mod print;
 
@@ -95,6 +96,8 @@ enum Format {
     Csv,
     /// For FinOps tools: a data set of FOCUS 1.2; needs --prices
     FocusCsv,
+    /// For analytics: a file whose amounts are DECIMAL
+    Parquet,
 }
 
 /// A length of calendar time, in UTC.
@@ -120,6 +123,9 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     if args.to <= args.from {
         let why = format!("--from {} must lie before --to {}", args.from, args.to);
         return Err(Error::Usage(why));
+    }
+    if args.output == Format::Parquet {
+        parquet::refuse_terminal()?;
     }
     let prices = args.prices.as_deref().map(PriceList::read).transpose()?;
     let log = Log::open(&args.log)?;

@@ -148,6 +148,7 @@ impl Invoice<'_> {
             Format::Json => out.json(&self.json()?),
             Format::Csv => self.csv(out),
             Format::FocusCsv => self.focus(out),
+            Format::Parquet => self.parquet(out),
             Format::Table => self.table(out),
         }
     }
@@ -199,7 +200,10 @@ impl Invoice<'_> {
     }
 
     /// A line's price, and what it costs: exactly, and as it is printed.
-    fn cost(&self, line: &Line<'_>) -> Result<Option<(&Price, Money, Rounded)>, prices::Error> {
+    pub(super) fn cost(
+        &self,
+        line: &Line<'_>,
+    ) -> Result<Option<(&Price, Money, Rounded)>, prices::Error> {
         let Some(list) = self.prices else { return Ok(None) };
         let Some(price) = line.price.and_then(|number| list.prices.get(number)) else {
             return Ok(None);
@@ -430,7 +434,7 @@ pub(super) fn called(workload: &Workload<'_>) -> String {
 }
 
 /// What a correction says for people.
-fn said(correction: &Correction) -> String {
+pub(super) fn said(correction: &Correction) -> String {
     match correction {
         Correction::Learned => format!("corrected: {LEARNED}"),
         Correction::Adjusted { why, by, .. } => format!("corrected by {by}: {why}"),

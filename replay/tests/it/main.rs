@@ -10,6 +10,7 @@ mod focus;
 mod independence;
 mod invoice;
 mod logs;
+mod parquet;
 mod prove;
 mod state;
 mod store;
