@@ -11,6 +11,7 @@ pub(crate) mod proxy;
 pub(crate) mod server;
 
 mod archives;
+mod clients;
 mod clustered;
 mod commands;
 mod credentials;
@@ -20,5 +21,6 @@ mod log;
 pub(crate) mod notices;
 mod permissions;
 mod rollover;
+mod tenants;
 mod unsafe_streams;
 mod usage;

@@ -132,6 +132,12 @@ impl Server {
         self.restart();
     }
 
+    /// Starts it again with these lines of configuration in place of those that it had.
+    pub(crate) fn configure(&mut self, lines: &str) {
+        self.setup.lines = format!("{lines}\n");
+        self.restart();
+    }
+
     /// Kills it as a crash would, at once.
     pub(crate) fn kill(&mut self) {
         self.process = None;
