@@ -17,6 +17,7 @@ pub mod admission;
 pub mod amounts;
 pub mod billing;
 pub mod book;
+pub mod calendar;
 pub mod event;
 mod few;
 pub mod history;

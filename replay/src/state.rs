@@ -10,7 +10,7 @@ use bizrq::{
     cli::{Answer, Error, out::Out},
     domain::{
         book::{Book, Exhaustion},
-        event::Position,
+        event::{Period, Position},
         ledger::{Ledger, Options, Usage},
         meter::Window,
         names::{GroupId, KeyId},
@@ -77,6 +77,10 @@ struct Budget {
     group: String,
     key: String,
     hard: i128,
+    /// What went over from the period before, where the tree's budgets begin anew.
+    carried: i128,
+    /// The period that the numbers are of, where they begin anew.
+    period: Option<Period>,
     used: i128,
     consumed: i128,
     exhaustion: Option<Exhaustion>,
@@ -166,9 +170,11 @@ fn budgets(ledger: &Ledger, book: &Book, at: Timestamp) -> Vec<Budget> {
                 group: names.group_name(group).to_owned(),
                 key: names.key_name(*key).to_owned(),
                 hard,
+                carried: book.carried(group, *key, meter, at),
+                period: book.period(group, at).map(Period::from),
                 used: book.budget_used(group, *key, meter, at),
-                consumed: book.consumed(group, *key, meter, at),
-                exhaustion: book.exhaustion(group, *key, meter),
+                consumed: book.budget_consumed(group, *key, meter, at),
+                exhaustion: book.exhaustion(group, *key, meter, at),
             });
         }
     }

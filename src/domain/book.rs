@@ -14,6 +14,7 @@
 mod cash;
 mod facts;
 mod pace;
+mod periods;
 mod pods;
 mod posting;
 mod quotas;
@@ -91,6 +92,7 @@ pub struct Book {
     /// Of a key K, by its number: `cash/K`, if anybody ever limited it.
     budgets: Vec<Option<KeyId>>,
     paces: pace::Paces,
+    periods: periods::Periods,
     pub(super) works: Works,
     /// Workloads that are gone, and since when.
     pub(super) ended: Ended,

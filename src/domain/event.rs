@@ -11,7 +11,10 @@ use super::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
+mod cash;
 mod owned;
+
+pub use cash::{CarryOver, CashPeriod};
 
 /// Place in the log: 1, 2, 3 … without holes, across roll-overs and archives. 0 means "before the first".
 pub type Position = u64;
@@ -651,6 +654,9 @@ pub struct QuotaSpec<'a> {
     /// The same of what its whole subtree spends of the budget.
     #[serde(rename = "notifyConsumed", default, skip_serializing_if = "Option::is_none")]
     pub notify_consumed: Option<Vec<u16>>,
+    /// Of a root: when the budgets of its tree begin anew. Absent: never.
+    #[serde(rename = "cashPeriod", default, skip_serializing_if = "Option::is_none")]
+    pub cash_period: Option<Arc<CashPeriod>>,
 }
 
 /// Data of `quota.declared`.

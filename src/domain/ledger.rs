@@ -305,6 +305,9 @@ impl Ledger {
             self.last_decision = position;
         }
         self.tell_paces();
+        if let (Some(book), Record::Event(event)) = (&mut self.book, record) {
+            book.close_periods(position, event.time, &self.meter);
+        }
         self.position = position;
         match applied {
             Applied::Changed => bump(&mut self.counts.changed),
@@ -356,8 +359,9 @@ impl Ledger {
     /// Tells the book whose spend goes on otherwise from now on.
     fn tell_paces(&mut self) {
         let Some(book) = &mut self.book else { return };
-        while let Some(group) = self.meter.next_changed() {
+        while let Some((group, since)) = self.meter.next_changed() {
             book.paced(group, &self.meter);
+            book.spent_late(group, since);
         }
     }
 

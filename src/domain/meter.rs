@@ -70,8 +70,8 @@ pub struct Meter {
     stepped: Option<[ObjectId; 2]>,
     /// The same: keys' slots and amounts.
     slots: Vec<(usize, Milli)>,
-    /// Groups with an account whose sums changed since somebody asked.
-    changed: Vec<GroupId>,
+    /// Groups with an account whose sums changed since somebody asked, and from which instant on.
+    changed: Vec<(GroupId, Timestamp)>,
 }
 
 /// Pods that are written together: a record touches one of them, and a store takes rows of a kilobyte or two as
@@ -192,8 +192,8 @@ impl Meter {
         }
     }
 
-    /// A group with an account whose spend changed since the last call that returned it.
-    pub fn next_changed(&mut self) -> Option<GroupId> {
+    /// A group with an account whose spend changed since the last call that returned it, and from which instant on.
+    pub fn next_changed(&mut self) -> Option<(GroupId, Timestamp)> {
         self.changed.pop()
     }
 
@@ -373,7 +373,7 @@ impl Meter {
         if let Some(sums) = sums_of(&mut self.groups, group, self.history).filter(|_| inside) {
             let slot = sums.slot(key);
             sums.adjust(slot, at, exact)?;
-            self.changed.push(group);
+            self.changed.push((group, at));
             self.adjusted.push(Adjusted { group, key, at, exact });
             self.newest = self.newest.max(Some(at));
         }
@@ -514,8 +514,12 @@ impl Meter {
         let measure = self.shapes.measure(names, segment.placement, segment.held)?;
         let Some(sums) = sums_of(&mut self.groups, group, history) else { return Ok(()) };
         sums.apply(step, measure, &mut self.slots)?;
-        if sums.opened().is_some() && self.changed.last() != Some(&group) {
-            self.changed.push(group);
+        if sums.opened().is_some() {
+            let since = step.boundaries().map(|(at, _)| at).min().unwrap_or(Timestamp::MAX);
+            match self.changed.last_mut().filter(|(last, _)| *last == group) {
+                Some((_, earlier)) => *earlier = since.min(*earlier),
+                None => self.changed.push((group, since)),
+            }
         }
         self.newest = self.newest.max(Some(segment.to.unwrap_or(segment.from)));
         Ok(())

@@ -4,10 +4,12 @@
 
 mod demand;
 mod key;
+mod period;
 mod spec;
 
 pub use demand::{ambiguous_models, count_key, demand, pod_demand};
 pub use key::{Known, Unit, is_group_name, normalise};
+pub use period::{PeriodField, TypedPeriod};
 pub use spec::{Place, SpecError, TypedSpec};
 
 /// The uid of a quota object that no API server has given one (contract §4): a hash of its name.

@@ -3,7 +3,8 @@
 
 use super::{
     admission::Reason,
-    book::{Book, Exhaustion, Spend},
+    book::{Book, Exhaustion},
+    event::Period,
     hours::NanoHours,
     ledger::Ledger,
     meter::recount::Unanswerable,
@@ -59,6 +60,10 @@ pub struct Row {
     pub cash: bool,
     /// The limit, if it is listed.
     pub hard: Option<i128>,
+    /// Of a budget that begins anew: what went over from the period before; below zero if it had overspent.
+    pub carried: i128,
+    /// Of a budget that begins anew: the period that the numbers are of.
+    pub period: Option<Period>,
     /// Own use, and what was given to children.
     pub used: i128,
     /// Own use.
@@ -83,11 +88,17 @@ pub struct RowJson {
     pub unit: &'static str,
     /// The limit.
     pub hard: Option<String>,
+    /// Of a budget that begins anew: what went over from the period before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carried: Option<String>,
+    /// Of a budget that begins anew: the period that the numbers are of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period: Option<Period>,
     /// Own use, and what was given to children.
     pub used: String,
     /// Own use.
     pub self_used: String,
-    /// Hard less used.
+    /// Hard, and what went over, less used.
     pub left: Option<String>,
     /// What nobody reviewed.
     pub unreviewed: String,
@@ -279,6 +290,8 @@ impl Gather<'_> {
             unit: Unit::of(text),
             cash: false,
             hard: line.limit,
+            carried: 0,
+            period: None,
             used: line.used,
             self_used: line.self_used,
             consumed: book.consumed(group, key, meter, self.at),
@@ -289,10 +302,12 @@ impl Gather<'_> {
         Row {
             cash: true,
             used: book.budget_used(group, budgeted, meter, self.at),
-            self_used: Spend::spent(meter, group, budgeted, self.at),
-            consumed: book.consumed(group, budgeted, meter, self.at),
+            carried: book.carried(group, budgeted, meter, self.at),
+            period: book.period(group, self.at).map(Period::from),
+            self_used: book.budget_own(group, budgeted, meter, self.at),
+            consumed: book.budget_consumed(group, budgeted, meter, self.at),
             unreviewed: 0,
-            exhaustion: book.exhaustion(group, budgeted, meter),
+            exhaustion: book.exhaustion(group, budgeted, meter, self.at),
             ..row
         }
     }
@@ -308,10 +323,16 @@ fn state(book: &Book, group: GroupId) -> (&'static str, Option<&'static str>) {
 }
 
 impl Row {
-    /// Hard less used.
+    /// What may be used: hard, and of a budget what went over.
+    #[must_use]
+    pub fn limit(&self) -> Option<i128> {
+        self.hard.map(|hard| hard.saturating_add(self.carried))
+    }
+
+    /// The same less used.
     #[must_use]
     pub fn left(&self) -> Option<i128> {
-        self.hard.map(|hard| hard.saturating_sub(self.used))
+        self.limit().map(|limit| limit.saturating_sub(self.used))
     }
 
     /// An amount of this row as Kubernetes writes it; of `cash/K` in unit-hours.
@@ -326,6 +347,8 @@ impl From<Row> for RowJson {
         Self {
             unit: row.unit.name(),
             hard: row.hard.map(|hard| row.text(hard)),
+            carried: row.period.map(|_| row.text(row.carried)),
+            period: row.period,
             used: row.text(row.used),
             self_used: row.text(row.self_used),
             left: row.left().map(|left| row.text(left)),

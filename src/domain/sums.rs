@@ -118,7 +118,7 @@ impl<'s> Step<'s> {
 
     /// Where what is held changes, and whether it becomes more or less there. A boundary that both segments
     /// share is none.
-    fn boundaries(self) -> impl Iterator<Item = (Timestamp, Change)> + Clone {
+    pub(super) fn boundaries(self) -> impl Iterator<Item = (Timestamp, Change)> + Clone {
         let ends = |s: Option<&Segment>| (s.map(|s| s.from), s.and_then(|s| s.to));
         let ((gone_from, gone_to), (come_from, come_to)) = (ends(self.gone), ends(self.come));
         let from = [(gone_from, Change::Less), (come_from, Change::More)];

@@ -9,7 +9,7 @@
 )]
 
 use super::meta::{ObjectMeta, nullable};
-use crate::domain::quota::TypedSpec;
+use crate::domain::quota::{TypedPeriod, TypedSpec};
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -38,7 +38,9 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
     validation = Rule::new("size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')")
         .message("metadata.name: a group's name has at most 63 lower-case letters, digits and `-`"),
     validation = Rule::new("!has(self.spec.parent) || self.spec.parent != self.metadata.name")
-        .message("spec.parent: a group is not its own parent")
+        .message("spec.parent: a group is not its own parent"),
+    validation = Rule::new("!has(self.spec.cashPeriod) || !has(self.spec.parent) || self.spec.parent == ''")
+        .message("spec.cashPeriod: is for a root, and holds for its whole tree; remove it here")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct BizGroupResourceQuotaSpec {
@@ -68,6 +70,34 @@ pub struct BizGroupResourceQuotaSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), inner(range(min = 1, max = 1000)))]
     pub notify_consumed: Option<Vec<i64>>,
+    /// Of a root: when the budgets (cash/…) of its tree begin anew; without it they never do
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cash_period: Option<CashPeriod>,
+}
+
+/// When the budgets of a tree begin anew, and what goes over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CashPeriod {
+    /// How long a period is: Day, Week, Month, Quarter or Year
+    #[schemars(extend("enum" = ["Day", "Week", "Month", "Quarter", "Year"]))]
+    pub every: String,
+    /// Where its dates begin, by the IANA database: Europe/Berlin; UTC by default
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(length(max = 64))]
+    pub time_zone: String,
+    /// The first date of any period: 2026-04-01; by default weeks begin on Monday, and months, quarters and years on their first
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(regex(pattern = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$"))]
+    pub anchor: String,
+    /// What goes over into the next period: None (the default), Unused, Overdraft or Both
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(extend("enum" = ["None", "Unused", "Overdraft", "Both", ""]))]
+    pub carry_over: String,
+    /// At most so much of a group's limit goes over, either way: 50%
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(regex(pattern = r"^([0-9]{1,4}%)?$"))]
+    pub max: String,
 }
 
 /// `status` of a BizGroupResourceQuota. Maps have the keys of `spec.hard` and those that are used.
@@ -80,8 +110,12 @@ pub struct BizGroupResourceQuotaStatus {
     pub used: BTreeMap<String, String>,
     /// What its own workloads are charged
     pub self_used: BTreeMap<String, String>,
-    /// Unit-hours that the whole subtree spent, by budget
+    /// Unit-hours that the whole subtree spent, by budget; where budgets begin anew, in this period
     pub consumed: BTreeMap<String, String>,
+    /// Unit-hours that went over from the period before, by budget; below zero what is owed
+    pub carried: BTreeMap<String, String>,
+    /// The period that the budgets are of, where they begin anew
+    pub cash_period: Option<Window>,
     /// What no review admitted
     pub unreviewed: BTreeMap<String, String>,
     /// The main numbers, as columns show them
@@ -96,6 +130,17 @@ pub struct BizGroupResourceQuotaStatus {
     pub observed_generation: i64,
     /// The position in the log that this follows from
     pub position: u64,
+}
+
+/// A stretch of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Window {
+    /// First instant inside
+    #[schemars(extend("format" = "date-time"))]
+    pub from: String,
+    /// First instant after it
+    #[schemars(extend("format" = "date-time"))]
+    pub to: String,
 }
 
 /// The main numbers of a group.
@@ -171,6 +216,19 @@ impl BizGroupResourceQuotaSpec {
             models: &self.models,
             notify_cash: self.notify_cash.as_deref(),
             notify_consumed: self.notify_consumed.as_deref(),
+            cash_period: self.cash_period.as_ref().map(CashPeriod::typed),
+        }
+    }
+}
+
+impl CashPeriod {
+    fn typed(&self) -> TypedPeriod<'_> {
+        TypedPeriod {
+            every: &self.every,
+            time_zone: &self.time_zone,
+            anchor: &self.anchor,
+            carry_over: &self.carry_over,
+            max: &self.max,
         }
     }
 }

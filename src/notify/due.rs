@@ -110,7 +110,10 @@ impl<'l> Look<'l> {
             };
             match names.budgeted(*listed) {
                 Some(key) => {
-                    Budget { book, group, key, listed: *listed, hard: *hard, subject }.look(self);
+                    let carried = book.carried(group, key, self.ledger.meter(), self.now);
+                    let (hard, period) =
+                        (hard.saturating_add(carried), book.period(group, self.now));
+                    Budget { book, group, key, listed: *listed, hard, period, subject }.look(self);
                 }
                 None => limit::look(self, book, (group, *listed, *hard), subject),
             }

@@ -6,12 +6,13 @@ use super::Statuses;
 use crate::{
     domain::{
         admission::{Refusal, amount},
-        book::{Book, Exhaustion, Spend},
+        book::{Book, Exhaustion},
+        calendar::Span,
         ledger::Ledger,
         names::{GroupId, KeyId},
         time::Timestamp,
     },
-    k8s::crd::{BizGroupResourceQuotaStatus, Condition, Summary},
+    k8s::crd::{BizGroupResourceQuotaStatus, Condition, Summary, Window},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +58,18 @@ struct Row {
 /// What is said of a key `cash/K` besides.
 struct Budget {
     consumed: i128,
+    /// What went over from the period before.
+    carried: i128,
+    period: Option<Span>,
     exhaustion: Option<Exhaustion>,
+}
+
+impl Row {
+    /// What may be used: hard, and of a budget what went over.
+    fn limit(&self) -> Option<i128> {
+        let carried = self.budget.as_ref().map_or(0, |budget| budget.carried);
+        self.hard.map(|hard| hard.saturating_add(carried))
+    }
 }
 
 impl Of<'_> {
@@ -75,6 +87,13 @@ impl Of<'_> {
             used: amounts(&|row| Some(row.used)),
             self_used: amounts(&|row| Some(row.self_used)),
             consumed: amounts(&|row| row.budget.as_ref().map(|budget| budget.consumed)),
+            carried: amounts(&|row| {
+                row.budget.as_ref().filter(|b| b.period.is_some()).map(|b| b.carried)
+            }),
+            cash_period: self
+                .book
+                .period(self.group, self.now)
+                .map(|span| Window { from: span.from.to_string(), to: span.to.to_string() }),
             unreviewed: amounts(&|row| (row.unreviewed != 0).then_some(row.unreviewed)),
             summary: self.summary(&rows),
             last_reconcile_time: Some(self.now.to_string()),
@@ -102,14 +121,16 @@ impl Of<'_> {
             return Row { key, hard: line.limit, used, self_used, unreviewed, budget: None };
         };
         let budget = Budget {
-            consumed: book.consumed(group, budgeted, meter, now),
-            exhaustion: book.exhaustion(group, budgeted, meter),
+            consumed: book.budget_consumed(group, budgeted, meter, now),
+            carried: book.carried(group, budgeted, meter, now),
+            period: book.period(group, now),
+            exhaustion: book.exhaustion(group, budgeted, meter, now),
         };
         Row {
             key,
             hard: line.limit,
             used: book.budget_used(group, budgeted, meter, now),
-            self_used: Spend::spent(meter, group, budgeted, now),
+            self_used: book.budget_own(group, budgeted, meter, now),
             unreviewed: 0,
             budget: Some(budget),
         }
@@ -135,7 +156,7 @@ impl Of<'_> {
         let cards = rows.iter().filter(|row| is_card(self.name(row.key)));
         let left = rows.iter().filter(|row| row.budget.is_some()).filter_map(|row| {
             let resource = self.name(row.key).strip_prefix("cash/")?;
-            let left = row.hard?.saturating_sub(row.used);
+            let left = row.limit()?.saturating_sub(row.used);
             Some(format!("{resource}={}", self.amount(row.key, left)))
         });
         Summary {
@@ -209,13 +230,16 @@ impl Of<'_> {
 
     /// Whether a budget has something left, and until when.
     fn cash(&self, row: &Row, budget: &Budget) -> (bool, String) {
-        let left = row.hard.is_none_or(|hard| row.used < hard);
+        let left = row.limit().is_none_or(|limit| row.used < limit);
         let name = self.name(row.key);
         let words = match (left, budget.exhaustion) {
             (true, Some(Exhaustion::At(at) | Exhaustion::By(at))) => {
                 format!("{name} lasts until {at} if all goes on as it is")
             }
-            (true, _) => format!("{name} lasts"),
+            (true, _) => match budget.period {
+                Some(period) => format!("{name} lasts until the period ends at {}", period.to),
+                None => format!("{name} lasts"),
+            },
             (false, Some(Exhaustion::At(at))) => format!("{name} is used up since {at}"),
             (false, Some(Exhaustion::By(at))) => format!("{name} was used up by {at}"),
             (false, _) => format!("{name} is used up"),

@@ -92,7 +92,28 @@ fn what_the_schema_refuses_bizrq_refuses_too() {
         (json!({"parent": "x".repeat(64)}), false, false),
         (json!({"charge": "steady"}), false, false),
         (json!({"models": "Any"}), false, false),
+        (
+            json!({"cashPeriod": {"every": "Month", "timeZone": "Europe/Berlin", "anchor": "2026-01-31", "carryOver": "Both", "max": "50%"}}),
+            true,
+            true,
+        ),
+        (json!({"cashPeriod": {"every": "Day"}}), true, true),
+        // An API server leaves out what is null.
+        (
+            json!({"cashPeriod": {"every": "Month", "timeZone": null, "anchor": "", "max": ""}}),
+            false,
+            true,
+        ),
+        (json!({"cashPeriod": {}}), false, false),
+        (json!({"cashPeriod": {"every": "month"}}), false, false),
+        (json!({"cashPeriod": {"every": "Day", "carryOver": "All"}}), false, false),
+        (json!({"cashPeriod": {"every": "Day", "carryOver": "Both", "max": "50"}}), false, false),
+        (json!({"cashPeriod": {"every": "Day", "anchor": "1 May"}}), false, false),
         // What no schema can say.
+        (json!({"cashPeriod": {"every": "Day", "anchor": "2026-02-30"}}), true, false),
+        (json!({"cashPeriod": {"every": "Day", "timeZone": "Europe/Berln"}}), true, false),
+        (json!({"cashPeriod": {"every": "Day", "max": "50%"}}), true, false),
+        (json!({"parent": "dept", "cashPeriod": {"every": "Day"}}), true, false),
         (json!({"hard": {"cpus": "1"}}), true, false),
         (json!({"hard": {"nvidia.com/gpu": "1", "requests.nvidia.com/gpu": "1"}}), true, false),
         (json!({"hard": {"limits.cpu": "1e65"}}), true, false),
@@ -107,7 +128,7 @@ fn what_the_schema_refuses_bizrq_refuses_too() {
 #[test]
 fn names_are_judged_by_the_rules_of_the_definition_and_by_bizrq() {
     let rules = &definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"];
-    assert_eq!(rules.as_array().unwrap().len(), 2, "{rules}");
+    assert_eq!(rules.as_array().unwrap().len(), 3, "{rules}");
     for name in ["a.b", "A", &"x".repeat(64)] {
         assert!(!accepts(&quota(name, json!({}))), "{name}");
     }

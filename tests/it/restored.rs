@@ -158,14 +158,18 @@ fn same_book(what: &str, one: &Ledger, other: &Ledger) {
             assert_eq!(book.line(group, key), others.line(group, key), "{place}");
             assert_eq!(book.unreviewed(group, key), others.unreviewed(group, key), "{place}");
             let (meter, others_meter) = (one.meter(), other.meter());
-            for at in instants(one) {
+            // The last of them is thousands of periods away.
+            let far = |at: &Timestamp| *at == Timestamp::MAX && book.period(group, *at).is_some();
+            for at in instants(one).into_iter().filter(|at| !far(at)) {
                 let used = book.budget_used(group, key, meter, at);
                 assert_eq!(used, others.budget_used(group, key, others_meter, at), "{place}");
                 let out = book.cash_out(group, key, meter, at);
                 assert_eq!(out, others.cash_out(group, key, others_meter, at), "{place}");
+                let carried = book.carried(group, key, meter, at);
+                assert_eq!(carried, others.carried(group, key, others_meter, at), "{place}");
+                let ends = book.exhaustion(group, key, meter, at);
+                assert_eq!(ends, others.exhaustion(group, key, others_meter, at), "{place}");
             }
-            let ends = book.exhaustion(group, key, meter);
-            assert_eq!(ends, others.exhaustion(group, key, others_meter), "{place}");
         }
     }
 }

@@ -6,6 +6,7 @@ mod children;
 mod histories;
 pub(crate) mod model;
 mod paces;
+mod periods;
 mod refusals;
 mod told;
 mod traces;

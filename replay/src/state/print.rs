@@ -10,7 +10,7 @@ use bizrq::{
         Error,
         out::{Align, Cell, Out, Style, Table},
     },
-    domain::{book::Exhaustion, ledger::Usage, quota::Unit, time::Timestamp},
+    domain::{book::Exhaustion, event::Period, ledger::Usage, quota::Unit, time::Timestamp},
 };
 use serde::Serialize;
 
@@ -61,6 +61,10 @@ struct BudgetJson {
     key: String,
     unit: &'static str,
     hard_hours: String,
+    /// What went over from the period before, where the tree's budgets begin anew.
+    carried_hours: Option<String>,
+    /// The period that the numbers are of, where they begin anew.
+    period: Option<Period>,
     used_hours: String,
     consumed_hours: String,
     left_hours: String,
@@ -105,12 +109,14 @@ impl From<&Limit> for LimitJson {
 
 impl From<&Budget> for BudgetJson {
     fn from(budget: &Budget) -> Self {
-        let left = budget.hard.saturating_sub(budget.used);
+        let left = budget.hard.saturating_add(budget.carried).saturating_sub(budget.used);
         Self {
             group: budget.group.clone(),
             key: budget.key.clone(),
             unit: Unit::of(&budget.key).name(),
             hard_hours: hours(budget.hard),
+            carried_hours: budget.period.map(|_| hours(budget.carried)),
+            period: budget.period,
             used_hours: hours(budget.used),
             consumed_hours: hours(budget.consumed),
             left_hours: hours(left),
@@ -205,7 +211,7 @@ impl Json {
     }
 
     fn cash_table(&self) -> Table {
-        let columns = ["budget", "used", "consumed", "left", "exhausted"];
+        let columns = ["budget", "carried", "used", "consumed", "left", "exhausted"];
         let mut table = table(&["group", "key", "unit"], &columns);
         for line in &self.cash {
             let over = line.left_exact.starts_with('-') || line.left_exact == "0";
@@ -220,6 +226,7 @@ impl Json {
                 line.key.as_str().into(),
                 line.unit.into(),
                 line.hard_hours.as_str().into(),
+                line.carried_hours.as_deref().unwrap_or_default().into(),
                 line.used_hours.as_str().into(),
                 line.consumed_hours.as_str().into(),
                 Cell::styled(style, line.left_hours.as_str()),

@@ -186,7 +186,7 @@ fn exhausted(ledger: &Ledger, to: Timestamp) -> Vec<Exhausted> {
     let mut all = Vec::new();
     for group in book.accounts() {
         for (key, budget) in book.budgets() {
-            match book.exhaustion(group, key, ledger.meter()) {
+            match book.exhaustion(group, key, ledger.meter(), to) {
                 Some(Exhaustion::At(at) | Exhaustion::By(at)) if at <= to => all.push(Exhausted {
                     group: names.group_name(group).to_owned(),
                     key: names.key_name(budget).to_owned(),

@@ -7,8 +7,8 @@ use crate::{
     },
     domain::{
         admission::Refusal,
-        book::{Book, Exhaustion, Spend, Stamp},
-        event::QuotaDeclared,
+        book::{Book, Exhaustion, Stamp},
+        event::{Period, QuotaDeclared},
         ledger::Ledger,
         text::Text,
         time::Timestamp,
@@ -22,6 +22,10 @@ pub(super) struct Budget {
     /// The key whose spend is limited.
     pub(super) key: String,
     pub(super) cash: i128,
+    /// What went over from the period before, where the tree's budgets begin anew.
+    pub(super) carried: i128,
+    /// The period that the numbers are of, where they begin anew.
+    pub(super) period: Option<Period>,
     /// What the group itself used.
     pub(super) spent: i128,
     /// What the whole subtree used.
@@ -68,7 +72,7 @@ pub(super) fn budgets(
         for (key, budget) in book.budgets() {
             let line = book.line(group, budget);
             let left = book.cash_left(group, key, &spend, at);
-            let exhaustion = book.exhaustion(group, key, &spend);
+            let exhaustion = book.exhaustion(group, key, &spend, at);
             let (Some(cash), Some(left), Some(exhaustion)) = (line.limit, left, exhaustion) else {
                 continue;
             };
@@ -76,8 +80,10 @@ pub(super) fn budgets(
                 group: quota.name.clone(),
                 key: names.key_name(key).to_owned(),
                 cash,
-                spent: spend.spent(group, key, at),
-                consumed: book.consumed(group, key, &spend, at),
+                carried: book.carried(group, key, &spend, at),
+                period: book.period(group, at).map(Period::from),
+                spent: book.budget_own(group, key, &spend, at),
+                consumed: book.budget_consumed(group, key, &spend, at),
                 left,
                 exhaustion,
             });

@@ -68,6 +68,8 @@ fn budget_json(budget: &Budget) -> Value {
         "key": budget.key,
         "unit": Unit::of(&budget.key).name(),
         "cashHours": hours(budget.cash),
+        "carriedHours": budget.period.map(|_| hours(budget.carried)),
+        "period": budget.period,
         "spentHours": hours(budget.spent),
         "consumedHours": hours(budget.consumed),
         "leftHours": hours(budget.left),

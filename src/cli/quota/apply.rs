@@ -115,7 +115,8 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
 
 /// The state of the log, and what it says of each quota.
 fn read(log: &OpenedLog) -> Result<(Ledger, HashMap<String, Last>), Error> {
-    let mut ledger = Ledger::new(ledger::Options { history: false, ..ledger::Options::default() });
+    // With hours: what went over from past periods is judged by what was spent in them.
+    let mut ledger = Ledger::new(ledger::Options::default());
     let mut last: HashMap<String, Last> = HashMap::new();
     log.fold(&mut ledger, |_| true, |event| note(&mut last, event))?;
     Ok((ledger, last))
@@ -135,6 +136,7 @@ fn note(last: &mut HashMap<String, Last>, event: &Event<'_>) {
                     .collect(),
                 notify_cash: declared.spec.notify_cash.clone(),
                 notify_consumed: declared.spec.notify_consumed.clone(),
+                cash_period: declared.spec.cash_period.clone(),
                 ..declared.spec
             };
             let (uid, source) = (declared.uid.to_string(), event.source.to_string());

@@ -7,7 +7,7 @@ use crate::{
     cli::Error,
     domain::{
         event::QuotaSpec,
-        quota::{Place, SpecError, TypedSpec},
+        quota::{PeriodField, Place, SpecError, TypedPeriod, TypedSpec},
     },
 };
 use serde::{
@@ -100,17 +100,26 @@ struct Metadata {
     remaining_item_count: Option<IgnoredAny>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Spec {
     parent: Option<Spanned<String>>,
     hard: Option<Hard>,
     charge: Option<Spanned<String>>,
     models: Option<Spanned<String>>,
-    #[serde(rename = "notifyCash")]
     notify_cash: Option<Vec<i64>>,
-    #[serde(rename = "notifyConsumed")]
     notify_consumed: Option<Vec<i64>>,
+    cash_period: Option<CashPeriod>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct CashPeriod {
+    every: Option<Spanned<String>>,
+    time_zone: Option<Spanned<String>>,
+    anchor: Option<Spanned<String>>,
+    carry_over: Option<Spanned<String>>,
+    max: Option<Spanned<String>>,
 }
 
 /// Entries in the order of the text; numbers as they were written.
@@ -262,6 +271,7 @@ fn explain(error: &serde_saphyr::Error) -> String {
             let path = match expected {
                 e if e.contains(&"hard") => "spec.",
                 e if e.contains(&"labels") => "metadata.",
+                e if e.contains(&"anchor") => "spec.cashPeriod.",
                 _ => "",
             };
             let fields = if path == "metadata." {
@@ -365,17 +375,11 @@ fn kind_fault(document: &Document) -> Option<(Option<&Spanned<String>>, String)>
 }
 
 fn accept(document: &Document) -> Result<QuotaSpec<'static>, Vec<Found<'_>>> {
-    let nothing = Spec {
-        parent: None,
-        hard: None,
-        charge: None,
-        models: None,
-        notify_cash: None,
-        notify_consumed: None,
-    };
+    let nothing = Spec::default();
     let spec = document.spec.as_ref();
     let hard = spec.and_then(|s| s.hard.as_ref()).map_or(&[][..], |hard| &hard.0);
     let Spec { parent, charge, models, .. } = spec.unwrap_or(&nothing);
+    let cash_period = spec.and_then(|s| s.cash_period.as_ref());
     let typed = TypedSpec {
         parent: text_of(parent.as_ref()),
         hard: hard.iter().map(|(key, amount)| (&**key, &*amount.value)).collect(),
@@ -383,6 +387,7 @@ fn accept(document: &Document) -> Result<QuotaSpec<'static>, Vec<Found<'_>>> {
         models: text_of(models.as_ref()),
         notify_cash: spec.and_then(|s| s.notify_cash.as_deref()),
         notify_consumed: spec.and_then(|s| s.notify_consumed.as_deref()),
+        cash_period: cash_period.map(CashPeriod::typed),
     };
     let at = |error: &SpecError| match error.place {
         Place::Name => document.metadata.as_ref().and_then(|m| m.name.as_ref()),
@@ -391,9 +396,33 @@ fn accept(document: &Document) -> Result<QuotaSpec<'static>, Vec<Found<'_>>> {
         Place::Charge => spec.and_then(|s| s.charge.as_ref()),
         Place::Models => spec.and_then(|s| s.models.as_ref()),
         Place::NotifyCash | Place::NotifyConsumed => None,
+        Place::Period(field) => cash_period.and_then(|period| period.at(field)),
     };
     let accepted = typed.accept(document.name());
     accepted.map_err(|errors| errors.iter().map(|e| (at(e), e.reason, e.to_string())).collect())
+}
+
+impl CashPeriod {
+    fn typed(&self) -> TypedPeriod<'_> {
+        TypedPeriod {
+            every: text_of(self.every.as_ref()),
+            time_zone: text_of(self.time_zone.as_ref()),
+            anchor: text_of(self.anchor.as_ref()),
+            carry_over: text_of(self.carry_over.as_ref()),
+            max: text_of(self.max.as_ref()),
+        }
+    }
+
+    fn at(&self, field: PeriodField) -> Option<&Spanned<String>> {
+        let field = match field {
+            PeriodField::Whole | PeriodField::Every => &self.every,
+            PeriodField::TimeZone => &self.time_zone,
+            PeriodField::Anchor => &self.anchor,
+            PeriodField::CarryOver => &self.carry_over,
+            PeriodField::Max => &self.max,
+        };
+        field.as_ref()
+    }
 }
 
 impl Document {

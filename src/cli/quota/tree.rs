@@ -57,10 +57,11 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let objects = file::load(&args.quotas)?;
     let mut ledger = Ledger::new(ledger::Options::default());
-    let declared = declare(&mut ledger, objects)?;
+    let log = args.log.as_deref().map(OpenedLog::open_read).transpose()?;
+    let since = since(&objects, log.as_ref())?;
+    let declared = declare(&mut ledger, objects, since)?;
     ledger.begin_log();
-    if let Some(place) = &args.log {
-        let log = OpenedLog::open_read(place)?;
+    if let Some(log) = &log {
         let is_quota = |data: &Data<'_>| {
             matches!(data, Data::QuotaDeclared(_) | Data::QuotaRemoved(_) | Data::QuotaProposed(_))
         };
@@ -80,10 +81,28 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     Ok(Answer::Yes)
 }
 
+/// When the objects of files come into force: before everything; if their budgets begin anew, no period is counted
+/// before the first thing that happened.
+fn since(objects: &[QuotaObject], log: Option<&OpenedLog>) -> Result<Timestamp, Error> {
+    let Some(log) = log.filter(|_| objects.iter().any(|o| o.spec.cash_period.is_some())) else {
+        return Ok(Timestamp::MIN);
+    };
+    let mut first: Option<Timestamp> = None;
+    log.read(
+        |_| true,
+        |_, event| first = Some(first.map_or(event.time, |first| first.min(event.time))),
+    )?;
+    Ok(first.unwrap_or(Timestamp::MIN))
+}
+
 /// Declares the objects of files before anything else happened; whether there were any.
-fn declare(ledger: &mut Ledger, objects: Vec<QuotaObject>) -> Result<bool, Error> {
+fn declare(
+    ledger: &mut Ledger,
+    objects: Vec<QuotaObject>,
+    since: Timestamp,
+) -> Result<bool, Error> {
     let objects = check::parents_first(objects);
-    let event = |object| check::event(object, 1, "/operators/tree", Timestamp::MIN);
+    let event = |object| check::event(object, 1, "/operators/tree", since);
     let events: Vec<_> = objects.iter().map(event).collect();
     check::declare(ledger, &objects, &events).map_err(|e| Error::input("quotas", e))?;
     Ok(!objects.is_empty())

@@ -152,15 +152,20 @@ pub(super) fn cash_out(
     let line = |key: &KeyId| {
         let group = trial.cash_out(case.asked.group, *key, spend, now)?;
         let budget = trial.budget_of(*key)?;
-        let limit = trial.line(group, budget).limit?;
+        let limit = trial.budget_limit(group, *key, spend, now)?;
         let used = trial.budget_used(group, *key, spend, now);
-        Some(budget_line(names, group, *key, budget, used, limit))
+        let anew = trial.period(group, now).map(|span| span.to);
+        Some((budget_line(names, group, *key, budget, used, limit), anew))
     };
     let mut lines: Vec<_> = case.grow.iter().filter_map(line).collect();
     if lines.is_empty() {
         return None;
     }
     lines.sort();
-    let message = format!("{}; raise the budget, or ask for none of it", lines.join("; "));
+    let anew = lines.iter().filter_map(|(_, anew)| *anew).min();
+    let lines: Vec<_> = lines.into_iter().map(|(line, _)| line).collect();
+    let wait = anew.map(|anew| format!("wait for the period that begins at {anew}, "));
+    let wait = wait.unwrap_or_default();
+    let message = format!("{}; {wait}raise the budget, or ask for none of it", lines.join("; "));
     Some(Refusal::new(Reason::CashExhausted, message))
 }

@@ -101,7 +101,10 @@ fn warnings(
         let name = names.key_name(*key);
         let shown = |milli| refusal::amount(names, *key, milli);
         let used = match names.budgeted(*key) {
-            Some(budgeted) => trial.budget_used(group, budgeted, spend, now),
+            Some(budgeted) => {
+                let carried = trial.carried(group, budgeted, spend, now);
+                trial.budget_used(group, budgeted, spend, now).saturating_sub(carried)
+            }
             None => trial.line(group, *key).used,
         };
         if used > *hard {

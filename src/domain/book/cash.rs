@@ -2,9 +2,10 @@
 //!
 //! Under `cash/K` what a group uses is what it spent of K, and what it claims is its budget: a parent has given
 //! a child `max(cash(child), used(child))`. Only that spend is a function of time: the meter says what each group
-//! spent by an instant, and the tree says who counts in whom (`pace.rs`: how to look at few of them).
+//! spent by an instant, and the tree says who counts in whom (`pace.rs`: how to look at few of them). Where budgets
+//! begin anew, every question is about the period that its instant lies in (`periods.rs`).
 
-use super::{Book, Pace};
+use super::{Book, Pace, periods::Inside};
 use crate::domain::{
     names::{GroupId, KeyId, Map},
     quantity::Milli,
@@ -65,7 +66,8 @@ impl Spend for Course {
     fn spent(&self, group: GroupId, _: KeyId, at: Timestamp) -> i128 {
         let pieces = self.groups.get(&group).map_or(&[][..], |pieces| pieces);
         let of = |piece: &Piece| match piece.to.since(piece.from) {
-            0 if piece.from <= at => piece.amount,
+            // As in the meter: what is dated at an instant was used before the next one.
+            0 if piece.from < at => piece.amount,
             _ => piece.amount.saturating_mul(i128::from(piece.to.min(at).since(piece.from).max(0))),
         };
         pieces.iter().map(of).fold(0, i128::saturating_add)
@@ -83,7 +85,7 @@ pub enum Exhaustion {
     At(Timestamp),
     /// Within the hour before this instant, so long ago that the pods that tell the millisecond were forgotten.
     By(Timestamp),
-    /// Not before the end of time if all goes on as it is.
+    /// Not before the end of time, or of the period, if all goes on as it is.
     Never,
 }
 
@@ -166,6 +168,22 @@ impl Book {
         spend: &impl Spend,
         at: Timestamp,
     ) -> i128 {
+        let inside = self.inside(group, key, spend, at);
+        self.used_by(inside.as_ref(), group, key, spend, at)
+    }
+
+    /// The same, where it is known what the period is, if there is any.
+    fn used_by(
+        &self,
+        inside: Option<&Inside>,
+        group: GroupId,
+        key: KeyId,
+        spend: &impl Spend,
+        at: Timestamp,
+    ) -> i128 {
+        if let Some(inside) = inside {
+            return inside.used(self, key, spend, at);
+        }
         let Some(budget) = self.budget_of(key) else { return self.consumed(group, key, spend, at) };
         if let Some(used) = self.used_by_pace(group, key, budget, at) {
             return used;
@@ -200,14 +218,35 @@ impl Book {
         whole: bool,
         at: Timestamp,
     ) -> Outlay {
-        let own = spend.spent(group, key, at);
-        let given = self.budget_used(group, key, spend, at).saturating_sub(own);
-        let consumed = if whole { self.consumed(group, key, spend, at) } else { 0 };
+        let inside = self.inside(group, key, spend, at);
+        self.outlay_by(inside.as_ref(), group, key, spend, whole, at)
+    }
+
+    fn outlay_by(
+        &self,
+        inside: Option<&Inside>,
+        group: GroupId,
+        key: KeyId,
+        spend: &impl Spend,
+        whole: bool,
+        at: Timestamp,
+    ) -> Outlay {
+        let own = match inside {
+            Some(inside) => inside.own(group, key, spend, at),
+            None => spend.spent(group, key, at),
+        };
+        let given = self.used_by(inside, group, key, spend, at).saturating_sub(own);
+        let consumed = match inside {
+            _ if !whole => 0,
+            Some(inside) => inside.consumed(key, spend, at),
+            None => self.consumed(group, key, spend, at),
+        };
         Outlay { own, given, consumed }
     }
 
     fn passes(
         &self,
+        inside: Option<&Inside>,
         group: GroupId,
         key: KeyId,
         spend: &impl Spend,
@@ -215,9 +254,11 @@ impl Book {
         at: Timestamp,
     ) -> bool {
         match mark {
-            Mark::Used(amount) => self.budget_used(group, key, spend, at) >= amount,
-            Mark::Consumed(amount) => self.consumed(group, key, spend, at) >= amount,
-            Mark::Own { .. } => mark.is_passed(&self.outlay(group, key, spend, false, at)),
+            Mark::Used(amount) => self.used_by(inside, group, key, spend, at) >= amount,
+            Mark::Own { .. } | Mark::Consumed(_) => {
+                let whole = matches!(mark, Mark::Consumed(_));
+                mark.is_passed(&self.outlay_by(inside, group, key, spend, whole, at))
+            }
         }
     }
 
@@ -231,19 +272,25 @@ impl Book {
         spend: &impl Spend,
         at: Timestamp,
     ) -> Option<i128> {
-        let limit = self.line(group, self.budget_of(key)?).limit?;
+        let limit = self.budget_limit(group, key, spend, at)?;
         Some(limit.saturating_sub(self.budget_used(group, key, spend, at)))
     }
 
-    /// The first millisecond since its account was opened at which `group`'s budget for `key` is used up, if all
-    /// goes on as it is now; `None` where it lists no `cash/K`.
+    /// The first millisecond since its account was opened, or of the period that `at` lies in, at which `group`'s
+    /// budget for `key` is used up, if all goes on as it is now; `None` where it lists no `cash/K`.
     #[must_use]
-    pub fn exhaustion(&self, group: GroupId, key: KeyId, spend: &impl Spend) -> Option<Exhaustion> {
-        let limit = self.line(group, self.budget_of(key)?).limit?;
-        Some(self.reaches(group, key, spend, Mark::Used(limit)))
+    pub fn exhaustion(
+        &self,
+        group: GroupId,
+        key: KeyId,
+        spend: &impl Spend,
+        at: Timestamp,
+    ) -> Option<Exhaustion> {
+        let limit = self.budget_limit(group, key, spend, at)?;
+        Some(self.reaches(group, key, spend, Mark::Used(limit), at))
     }
 
-    /// The same for any mark: when the budget comes to it.
+    /// The same for any mark: when the budget comes to it, in the period that `within` lies in.
     #[must_use]
     pub fn reaches(
         &self,
@@ -251,10 +298,17 @@ impl Book {
         key: KeyId,
         spend: &impl Spend,
         mark: Mark,
+        within: Timestamp,
     ) -> Exhaustion {
-        let since = self.opened(group).unwrap_or(Timestamp::MIN);
-        let used_up = |at| self.passes(group, key, spend, mark, at);
-        if !used_up(Timestamp::MAX) {
+        let inside = self.inside(group, key, spend, within);
+        let inside = inside.as_ref();
+        let opened = self.opened(group).unwrap_or(Timestamp::MIN);
+        let (since, last) = match inside {
+            Some(inside) => (opened.max(inside.span.from), inside.span.to.shifted(-1)),
+            None => (opened, Timestamp::MAX),
+        };
+        let used_up = |at| self.passes(inside, group, key, spend, mark, at);
+        if last < since || !used_up(last) {
             return Exhaustion::Never;
         }
         if used_up(since) {
@@ -263,10 +317,10 @@ impl Book {
         // Use never falls, so the hour is found by halving, then the millisecond in it: 21 and 22 times.
         let hour_at = |n: i64| Timestamp::MIN.shifted(n.saturating_mul(HOUR_MS));
         let number = |at: Timestamp| at.millis().div_euclid(HOUR_MS).saturating_add(1);
-        let next = first(number(since), number(Timestamp::MAX), |n| used_up(hour_at(n)));
+        let next = first(number(since), number(last), |n| used_up(hour_at(n)));
         let hour = hour_at(next.saturating_sub(1));
         if !spend.is_remembered(hour) {
-            return Exhaustion::By(hour_at(next));
+            return Exhaustion::By(hour_at(next).min(last.shifted(1)));
         }
         let course = spend.course(key, hour);
         let millis = first(0, HOUR_MS, |n| {
@@ -274,7 +328,7 @@ impl Book {
             match &course {
                 Some(course) => {
                     let joined = Joined { before: spend, hour, course };
-                    self.passes(group, key, &joined, mark, at)
+                    self.passes(inside, group, key, &joined, mark, at)
                 }
                 None => used_up(at),
             }
@@ -295,18 +349,21 @@ impl Book {
     ) -> Option<(GroupId, Exhaustion)> {
         let budget = self.budget_of(key)?;
         let payer = self.lister(group, budget)?;
-        let limit = self.line(payer, budget).limit?;
+        let limit = self.budget_limit(payer, key, spend, now)?;
+        let inside = self.inside(payer, key, spend, now);
+        let inside = inside.as_ref();
         // Between the two nobody has a budget, so what the one spends the other does.
         let used_up = |after: i64| {
-            let spent = self.budget_used(payer, key, spend, now.shifted(after));
+            let spent = self.used_by(inside, payer, key, spend, now.shifted(after));
             spent.saturating_add(more.saturating_mul(i128::from(after))) >= limit
         };
-        let most = Timestamp::MAX.since(now).max(0);
+        let end = inside.map_or(Timestamp::MAX, |inside| inside.span.to.shifted(-1));
+        let most = end.since(now).max(0);
         if !used_up(most) {
             return Some((payer, Exhaustion::Never));
         }
         if used_up(0) {
-            return self.exhaustion(payer, key, spend).map(|end| (payer, end));
+            return self.exhaustion(payer, key, spend, now).map(|end| (payer, end));
         }
         Some((payer, Exhaustion::At(now.shifted(first(0, most, used_up)))))
     }
@@ -328,10 +385,16 @@ impl Book {
                 open.extend(self.tree.parents(group));
                 continue;
             }
-            let used_up = match self.bounds(group, key, budget, at) {
-                Some((low, _)) if low >= limit => true,
-                Some((_, high)) if high < limit => false,
-                _ => self.budget_used(group, key, spend, at) >= limit,
+            let used_up = match self.inside(group, key, spend, at) {
+                Some(inside) => {
+                    let limit = limit.saturating_add(self.carried(group, key, spend, at));
+                    inside.used(self, key, spend, at) >= limit
+                }
+                None => match self.bounds(group, key, budget, at) {
+                    Some((low, _)) if low >= limit => true,
+                    Some((_, high)) if high < limit => false,
+                    _ => self.used_by(None, group, key, spend, at) >= limit,
+                },
             };
             if used_up {
                 return Some(group);

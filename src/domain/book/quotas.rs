@@ -4,14 +4,14 @@
 //! group claims by the larger of what is declared and proposed, and admits by the smaller.
 
 use super::{
-    Book, Error, MOST, Stamp, Ticket, cash::Spend, facts::version, rules::Fault, trial::Undo,
-    version::Version,
+    Book, Error, MOST, Stamp, Ticket, cash::Spend, facts::version, periods::Term, rules::Fault,
+    trial::Undo, version::Version,
 };
 use crate::domain::{
     amounts::Overflow,
     event::{
-        Charge, ModelPolicy, Operation, Position, QuotaDeclared, QuotaProposed, QuotaRemoved,
-        QuotaSpec,
+        CashPeriod, Charge, ModelPolicy, Operation, Position, QuotaDeclared, QuotaProposed,
+        QuotaRemoved, QuotaSpec,
     },
     names::{GroupId, KeyId, Names, Uid},
     time::{HOUR_MS, Timestamp},
@@ -34,6 +34,8 @@ pub struct Spec {
     pub notify_cash: Option<Vec<u16>>,
     /// Percentages of the budget that its subtree spent, if that is said.
     pub notify_consumed: Option<Vec<u16>>,
+    /// Of a root: when the budgets of its tree begin anew.
+    pub cash_period: Option<Arc<CashPeriod>>,
 }
 
 /// Limits by key, sorted by key; unlike in `Amounts`, 0 is not the same as absent.
@@ -119,6 +121,8 @@ pub(in crate::domain) struct Account {
     newest: Version,
     invalid: Option<Invalid>,
     opened: Option<Timestamp>,
+    /// What was in force since when, the newest last.
+    pub(super) terms: Vec<Term>,
 }
 
 impl Account {
@@ -188,7 +192,7 @@ impl Book {
         self.accounts.get(group.index())
     }
 
-    fn account_mut(&mut self, group: GroupId) -> &mut Account {
+    pub(super) fn account_mut(&mut self, group: GroupId) -> &mut Account {
         self.accounts.at_mut(group.index(), Account::default)
     }
 }
@@ -216,6 +220,8 @@ impl Book {
         }
         hard.sort_unstable();
         let parent = (!spec.parent.is_empty()).then(|| names.group(&spec.parent));
+        // A child's would hold for nobody: the door refuses it, and what passed it is not believed.
+        let cash_period = spec.cash_period.clone().filter(|_| parent.is_none());
         Ok(Spec {
             parent,
             hard: Arc::new(hard),
@@ -223,6 +229,7 @@ impl Book {
             models: spec.models,
             notify_cash: spec.notify_cash.clone(),
             notify_consumed: spec.notify_consumed.clone(),
+            cash_period,
         })
     }
 
@@ -369,13 +376,17 @@ impl Book {
         let result = if reviewed {
             Ok(())
         } else {
-            self.judge_sums(group, from, &budgets, spend, now)
-                .and_then(|()| self.judge_children(group, &object.spec, before.0.declared.as_ref()))
+            self.judge_sums(group, from, &budgets, spend, now).and_then(|()| {
+                let old = before.0.declared.as_ref();
+                self.judge_children(group, &object.spec, old, spend, now)
+            })
         };
         if result.is_err() {
             let (account, parents) = before;
             self.restore(group, account, &parents);
             self.tree.take_back(from);
+        } else {
+            self.begin_term(group, object.spec.clone(), now);
         }
         self.tree.stop_noting();
         result
@@ -424,7 +435,9 @@ impl Book {
         account.proposals.retain(|p| p.uid != uid);
         if account.declared.as_ref().is_some_and(|d| d.uid == uid) {
             account.declared = None;
+            self.end_term(group, stamp.time);
         }
+        let account = self.account_mut(group);
         if account.invalid.as_ref().is_some_and(|i| i.object.uid == uid) {
             self.forget_invalid(group);
         }

@@ -119,7 +119,7 @@ impl Trial<'_> {
         let old = self.declaration(group).cloned();
         self.propose(group, proposal);
         self.judge_sums(group, mark.cells(), &budgets, spend, now)?;
-        self.judge_children(group, &spec, old.as_ref())
+        self.judge_children(group, &spec, old.as_ref(), spend, now)
     }
 }
 
@@ -163,7 +163,7 @@ impl Book {
     }
 
     /// The root of `group` by what is or was in force, whatever is proposed.
-    fn root_in_force(&self, group: GroupId) -> GroupId {
+    pub(super) fn root_in_force(&self, group: GroupId) -> GroupId {
         let mut at = group;
         // What is in force has no circle; the bound is for the reader.
         for _ in 0..=self.accounts.len() {
@@ -259,7 +259,7 @@ impl Book {
         let mut all: Vec<_> = broken.map(|c| exceeded(&c)).collect();
         for (above, key, before) in budgets {
             let Some(budget) = self.budget_of(*key) else { continue };
-            let limited = self.tree.cell(*above, budget).limit;
+            let Some(limited) = self.budget_limit(*above, *key, spend, now) else { continue };
             let used = self.budget_used(*above, *key, spend, now);
             if used > *before && used > limited {
                 let requested = used.saturating_sub(*before);
@@ -301,6 +301,8 @@ impl Book {
         group: GroupId,
         spec: &Spec,
         old: Option<&Declaration>,
+        spend: &impl Spend,
+        now: Timestamp,
     ) -> Result<(), Fault> {
         let was = |key| {
             let hard = old.map_or(&[][..], |o| &o.spec.hard);
@@ -308,14 +310,14 @@ impl Book {
         };
         let mut short: Vec<TooFew> = Vec::new();
         for (key, hard) in spec.hard.iter().filter(|(k, hard)| was(*k).is_none_or(|w| *hard < w)) {
-            let claimed = self.claimed(group, *key);
-            if *hard < claimed {
+            let claimed = self.claimed_now(group, *key, spend, now);
+            if self.effective(group, *key, *hard, spend, now) < claimed {
                 short.push(TooFew { key: *key, hard: Some(*hard), claimed });
             }
         }
         if spec.parent.is_none() {
             for (key, _) in old.iter().flat_map(|o| o.spec.hard.iter()) {
-                let claimed = self.claimed(group, *key);
+                let claimed = self.claimed_now(group, *key, spend, now);
                 if claimed > 0 && !spec.hard.iter().any(|(k, _)| k == key) {
                     short.push(TooFew { key: *key, hard: None, claimed });
                 }
@@ -324,14 +326,23 @@ impl Book {
         if short.is_empty() { Ok(()) } else { Err(Fault::BelowChildren(short)) }
     }
 
-    /// What the nearest groups below `group` that list `key` claim together.
+    /// What the nearest groups below `group` that list `key` claim together, by their specs.
     fn claimed(&self, group: GroupId, key: KeyId) -> Milli {
+        self.claims(group, key, |_, claim| claim)
+    }
+
+    /// The same with what went over into their budgets.
+    fn claimed_now(&self, group: GroupId, key: KeyId, spend: &impl Spend, now: Timestamp) -> Milli {
+        self.claims(group, key, |child, claim| self.effective(child, key, claim, spend, now))
+    }
+
+    fn claims(&self, group: GroupId, key: KeyId, of: impl Fn(GroupId, Milli) -> Milli) -> Milli {
         let mut sum: Milli = 0;
         let mut open = self.tree.children(group).to_vec();
         while let Some(child) = open.pop() {
             let cell = self.tree.cell(child, key);
             if cell.claim > 0 || cell.limit != super::UNLISTED {
-                sum = sum.saturating_add(cell.claim);
+                sum = sum.saturating_add(of(child, cell.claim));
             } else {
                 open.extend(self.tree.children(child));
             }

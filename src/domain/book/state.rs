@@ -131,6 +131,7 @@ impl Book {
         let groups = (0..).zip(self.accounts.as_slice()).map(|(id, _)| GroupId(id));
         for group in groups.collect::<Vec<_>>() {
             self.settle(group);
+            self.note_terms(group);
             match self.invalid(group).map(|invalid| invalid.fault.clone()) {
                 Some(Fault::ParentNotFound(parent)) => {
                     self.waiting.entry(parent).or_default().push(group);

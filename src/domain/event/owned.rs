@@ -71,7 +71,7 @@ impl QuotaSpec<'_> {
     /// The same, independent of the record's bytes.
     #[must_use]
     pub fn into_owned(self) -> QuotaSpec<'static> {
-        let Self { parent, hard, charge, models, notify_cash, notify_consumed } = self;
+        let Self { parent, hard, charge, models, notify_cash, notify_consumed, cash_period } = self;
         let hard = hard.into_iter().map(|(key, amount)| (key.into_owned(), amount)).collect();
         QuotaSpec {
             parent: parent.into_owned(),
@@ -80,6 +80,7 @@ impl QuotaSpec<'_> {
             models,
             notify_cash,
             notify_consumed,
+            cash_period,
         }
     }
 }

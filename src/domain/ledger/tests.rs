@@ -278,7 +278,10 @@ fn a_budget_is_used_up_at_a_millisecond_past_or_to_come() {
         let used = |ms| case.ledger.book().unwrap().budget_used(group, key, meter, at(ms));
         let limit = 2001 * i128::from(HOUR_MS);
         assert!(meter.is_remembered(at(0)));
-        (case.ledger.book().unwrap().exhaustion(group, key, meter), used(HOUR_MS + 771_942) < limit)
+        (
+            case.ledger.book().unwrap().exhaustion(group, key, meter, at(0)),
+            used(HOUR_MS + 771_942) < limit,
+        )
     };
     let expected = (Some(Exhaustion::At(at(HOUR_MS + 771_943))), true);
     assert_eq!(ask(&case), expected, "to come");

@@ -208,7 +208,7 @@ impl Meter {
         let before = self.sums_at(opened)?.get(group.index()).cloned().unwrap_or_default();
         if let Some(sums) = sums_of(&mut self.groups, group, self.history) {
             sums.open_account(opened, &before)?;
-            self.changed.push(group);
+            self.changed.push((group, opened));
         }
         Ok(())
     }

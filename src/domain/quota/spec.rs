@@ -3,13 +3,14 @@
 use super::{
     Why,
     key::{Unit, is_group_name, normalise},
+    period::{PeriodField, TypedPeriod},
 };
 use crate::domain::{
     event::{Charge, ModelPolicy, QuotaSpec},
     quantity::Quantity,
     text::Text,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// `spec` of a BizGroupResourceQuota as it was typed; what was left out is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct TypedSpec<'a> {
     pub notify_cash: Option<&'a [i64]>,
     /// Percentages of the budget that its subtree spent, if that is said.
     pub notify_consumed: Option<&'a [i64]>,
+    /// When budgets begin anew, if that is said.
+    pub cash_period: Option<TypedPeriod<'a>>,
 }
 
 /// Which part of a quota object is meant; whoever knows the text knows its line.
@@ -45,6 +48,8 @@ pub enum Place {
     NotifyCash,
     /// `spec.notifyConsumed`.
     NotifyConsumed,
+    /// `spec.cashPeriod`, or a part of it.
+    Period(PeriodField),
 }
 
 /// One thing that is wrong with a quota object: where, what stands there, what should.
@@ -64,7 +69,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    fn new(place: Place, value: &str, why: impl Into<Why>) -> Self {
+    pub(super) fn new(place: Place, value: &str, why: impl Into<Why>) -> Self {
         let field = match place {
             Place::Name => "metadata.name",
             Place::Parent => "spec.parent",
@@ -73,6 +78,7 @@ impl SpecError {
             Place::Models => "spec.models",
             Place::NotifyCash => "spec.notifyCash",
             Place::NotifyConsumed => "spec.notifyConsumed",
+            Place::Period(field) => field.path(),
         };
         let (field, value) = (field.to_owned(), short(value));
         Self { field, value, why: why.into(), reason: "InvalidSpec", place }
@@ -99,6 +105,9 @@ impl TypedSpec<'_> {
             models: choose(Place::Models, self.models, &POLICIES, &mut errors),
             notify_cash: percentages(Place::NotifyCash, self.notify_cash, &mut errors),
             notify_consumed: percentages(Place::NotifyConsumed, self.notify_consumed, &mut errors),
+            cash_period: self
+                .cash_period
+                .and_then(|typed| typed.accept(self.parent.is_empty(), &mut errors).map(Arc::new)),
         };
         if errors.is_empty() { Ok(spec) } else { Err(errors) }
     }

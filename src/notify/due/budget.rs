@@ -4,6 +4,7 @@ use super::{AHEAD, Look, Said, Subject};
 use crate::{
     domain::{
         book::{Book, Exhaustion, Mark, Outlay},
+        calendar::Span,
         names::{GroupId, KeyId},
         time::{HOUR_MS, Timestamp},
     },
@@ -29,7 +30,10 @@ pub(super) struct Budget<'l> {
     pub(super) key: KeyId,
     /// `cash/K`.
     pub(super) listed: KeyId,
+    /// With what went over from the period before.
     pub(super) hard: i128,
+    /// Where budgets begin anew: the period that everything is about.
+    pub(super) period: Option<Span>,
     pub(super) subject: Subject<'l>,
 }
 
@@ -63,14 +67,19 @@ impl Budget<'_> {
         let is_watched = |what| what == What::Forecast || marks.iter().any(|(w, _)| *w == what);
         look.lift(self.subject.scope, is_watched);
         look.again(look.now.shifted(AHEAD));
+        if let Some(period) = self.period {
+            look.again(period.to);
+        }
     }
 
+    /// By `at`, but not beyond the period.
     fn outlay(self, look: &Look<'_>, whole: bool, at: Timestamp) -> Outlay {
+        let at = self.period.map_or(at, |period| at.min(period.to.shifted(-1)));
         self.book.outlay(self.group, self.key, look.ledger.meter(), whole, at)
     }
 
     fn reaches(self, look: &Look<'_>, mark: Mark) -> Exhaustion {
-        self.book.reaches(self.group, self.key, look.ledger.meter(), mark)
+        self.book.reaches(self.group, self.key, look.ledger.meter(), mark, look.now)
     }
 
     fn judge(self, look: &mut Look<'_>, what: What, mark: Mark, now: &Outlay, soon: &Outlay) {
@@ -138,7 +147,9 @@ impl Budget<'_> {
     fn end(self, look: &mut Look<'_>, last: &Notice, outlay: &Outlay) {
         let of = self.of(last.topic.what, outlay);
         let before = last.of.parse().unwrap_or(i128::MAX);
+        let is_anew = self.period.is_some_and(|period| last.at < period.from);
         let (kind, why) = match of > before {
+            _ if is_anew => ("replenished", "a new period began".to_owned()),
             true => ("replenished", format!("there are {} now", look.text(self.listed, of))),
             false => ("withdrawn", "by what is known now".to_owned()),
         };

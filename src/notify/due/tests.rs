@@ -363,3 +363,25 @@ fn a_group_is_told_at_the_percentages_that_it_asks_for() {
     let told = world.told(hour(8));
     assert_eq!(kinds(&told), [25, 75, 120].map(|percent| ("cash.lifted", Some(percent))));
 }
+
+#[test]
+fn a_new_period_ends_what_was_told_of_the_one_before_and_tells_it_anew() {
+    let mut world = World::new();
+    let text = r#"{"uid":"uid","resourceVersion":"1","generation":1,"spec":{"hard":{"cash/limits.cpu":"8"},
+        "cashPeriod":{"every":"Day","timeZone":"UTC","anchor":"2024-01-01","carryOver":"None","rule":"UTC0"}}}"#;
+    world.tell(hour(1), "quotas/team", Data::QuotaDeclared(serde_json::from_str(text).unwrap()));
+    world.pod("team", 2, hour(3));
+    let told = world.told(hour(10));
+    let all = [Some(50), Some(80), Some(90), Some(100), None];
+    assert_eq!(told.iter().map(|n| n.threshold).collect::<Vec<_>>(), all);
+    assert!(world.look(hour(24).shifted(-1)).next.is_some_and(|next| next <= hour(24)));
+    let over = world.told(hour(24));
+    assert_eq!(over.len(), all.len());
+    for notice in over {
+        assert!(!notice.stands && notice.kind == "cash.replenished", "{notice:?}");
+        assert!(notice.message.ends_with("(a new period began)"), "{notice:?}");
+    }
+    let told = world.told(hour(30));
+    let all_of_it = told.iter().find(|n| n.threshold == Some(100)).unwrap();
+    assert_eq!((all_of_it.at, all_of_it.exact), (hour(28), true));
+}

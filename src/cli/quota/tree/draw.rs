@@ -91,8 +91,10 @@ fn line(stem: String, row: &Row) -> Vec<Cell> {
 
 /// Used in percent of hard; none without a limit. A limit of 0 is full once anything is used.
 fn percent(row: &Row) -> Option<i128> {
-    let hard = row.hard?;
+    let hard = row.limit()?;
     match hard {
+        // What is owed from before is used, too.
+        ..0 => Some(BURSTING),
         0 if row.used > 0 => Some(BURSTING),
         0 => Some(0),
         // What overflows when it is multiplied by 100 is as full as can be told.
@@ -110,9 +112,9 @@ fn fullness(row: &Row) -> Style {
 }
 
 fn bar(row: &Row) -> String {
-    let (Some(percent), Some(hard)) = (percent(row), row.hard) else { return String::new() };
+    let (Some(percent), Some(hard)) = (percent(row), row.limit()) else { return String::new() };
     let eighths = match hard {
-        0 => 0,
+        ..=0 => 0,
         hard => row.used.clamp(0, hard).checked_mul(BAR * 8).map_or(BAR * 8, |used| used / hard),
     };
     let whole = usize::try_from(eighths / 8).unwrap_or_default();
@@ -127,6 +129,12 @@ fn bar(row: &Row) -> String {
         Some(Exhaustion::By(at)) => bar.push_str(&format!("  used up in the hour before {at}")),
         Some(Exhaustion::Never) => bar.push_str("  lasts"),
         None => {}
+    }
+    if let Some(period) = row.period {
+        bar.push_str(&format!("  begins anew at {}", period.to));
+    }
+    if row.carried != 0 {
+        bar.push_str(&format!("  carried over {}", hours(row.unit, row.carried)));
     }
     if row.unreviewed != 0 {
         bar.push_str(&format!("  unreviewed {}", people(row.unit, row.unreviewed)));
@@ -185,6 +193,8 @@ mod tests {
             unit: Unit::Core,
             cash: false,
             hard: Some(hard),
+            carried: 0,
+            period: None,
             used,
             self_used: used,
             consumed: 0,
