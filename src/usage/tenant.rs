@@ -76,10 +76,10 @@ fn subject(group: &str) -> String {
     format!("{}.{}", super::SUBJECT, token(group))
 }
 
-/// A group in the name of a consumer.
+/// A group in the name of a consumer. It has no `%`: 2.9 makes a format of the name, and delivers nothing.
 fn name(group: &str) -> String {
-    let token = token(group);
-    token.replace('@', "%40").replace('/', "%2F").replace('\\', "%5C")
+    let token = token(group).replace('=', "=3D");
+    token.replace('@', "=40").replace('/', "=2F").replace('\\', "=5C").replace('%', "=")
 }
 
 /// What the log's account exports, as a line of the account's configuration.

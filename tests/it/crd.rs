@@ -15,8 +15,8 @@ fn quota(name: &str, spec: Value) -> Value {
 
 /// Whether bizrq takes it.
 fn accepts(quota: &Value) -> bool {
-    let object: QuotaObject = serde_json::from_value(quota.clone()).unwrap();
-    object.spec.typed().accept(&object.metadata.name).is_ok()
+    serde_json::from_value::<QuotaObject>(quota.clone())
+        .is_ok_and(|object| object.spec.typed().accept(&object.metadata.name).is_ok())
 }
 
 #[test]

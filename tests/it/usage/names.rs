@@ -22,13 +22,13 @@ fn names_that_are_no_tokens_stay_apart_and_whole() {
     let durables = tenant.durables();
     let names: Vec<_> = durables.iter().map(|durable| &*durable.name).collect();
     let expected = [
-        "a%2Eb",
-        "a@a%2Eb",
-        "b%40c@a%2Eb",
-        "x%2Fy@a%2Eb",
-        "_@a%2Eb",
-        "%5F@a%2Eb",
-        "q\"%5C%20%2A%3E@a%2Eb",
+        "a=2Eb",
+        "a@a=2Eb",
+        "b=40c@a=2Eb",
+        "x=2Fy@a=2Eb",
+        "_@a=2Eb",
+        "=5F@a=2Eb",
+        "q\"=5C=20=2A=3E@a=2Eb",
     ];
     assert_eq!(names, expected);
     assert_eq!(durables[6].subject, "bizrq.usage.v1.q\"\\%20%2A%3E");
