@@ -15,10 +15,14 @@ use bizrq::{
     observe::{Cluster, Error},
 };
 use serde_json::{Value, json};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
+use tokio::time::sleep;
 
 pub(super) const PODS: &str = "/api/v1/pods";
 pub(super) const NODES: &str = "/api/v1/nodes";
@@ -123,6 +127,10 @@ async fn what_ended_unseen_ended_before_the_list_that_does_not_show_it() {
     api.put(PODS, pod(1, "Running", "12:05:00"));
     let stand = begin(&api, &log).await;
     eventually("it runs", || spent(&stand, "12:10:00") == 10 * MINUTE).await;
+    // What was seen so far is vouched for.
+    while told(&log, "observer.synced").await.is_empty() {
+        sleep(Duration::from_millis(5)).await;
+    }
     stand.close().await;
     api.delete(PODS, &uid(1));
     api.world().date = Some("Sun, 29 Nov 2026 12:58:59 GMT".into());
