@@ -110,39 +110,42 @@ impl Site {
 
     /// The names that the log admits.
     pub(super) async fn admitted(&self) -> BTreeSet<String> {
-        let (mut names, mut decoder) = (BTreeSet::new(), Decoder::default());
-        let log = FileLog::open_read(&self.path("log")).unwrap();
-        let mut reader = log.read(1).unwrap();
-        while let Some(records) = reader.next().await.unwrap() {
-            for (_, raw) in records.iter() {
-                let scanned = raw.scan().unwrap();
-                if let Ok(Decoded::Event(event)) = decoder.decode(&scanned)
-                    && let Data::WorkloadsAdmitted(batch) = event.data
-                {
-                    names.extend(batch.admissions.iter().map(|a| a.workload.name.to_string()));
-                }
+        let mut names = BTreeSet::new();
+        let admits = |data: Data<'_>| {
+            if let Data::WorkloadsAdmitted(batch) = data {
+                names.extend(batch.admissions.iter().map(|a| a.workload.name.to_string()));
             }
-        }
+        };
+        self.each_event(admits).await;
         names
     }
 
     /// Workloads that the log says were refused, and how often.
     pub(super) async fn refused(&self) -> Vec<(String, u64)> {
-        let (mut refused, mut decoder) = (Vec::new(), Decoder::default());
+        let mut refused = Vec::new();
+        let refuses = |data: Data<'_>| {
+            if let Data::WorkloadsRefused(note) = data {
+                let each = note.refusals.iter();
+                refused.extend(each.map(|r| (r.workload.name.to_string(), r.count)));
+            }
+        };
+        self.each_event(refuses).await;
+        refused
+    }
+
+    /// Hands over what each event of the log says.
+    async fn each_event(&self, mut seen: impl FnMut(Data<'_>)) {
+        let mut decoder = Decoder::default();
         let log = FileLog::open_read(&self.path("log")).unwrap();
         let mut reader = log.read(1).unwrap();
         while let Some(records) = reader.next().await.unwrap() {
             for (_, raw) in records.iter() {
                 let scanned = raw.scan().unwrap();
-                if let Ok(Decoded::Event(event)) = decoder.decode(&scanned)
-                    && let Data::WorkloadsRefused(note) = event.data
-                {
-                    let each = note.refusals.iter();
-                    refused.extend(each.map(|r| (r.workload.name.to_string(), r.count)));
+                if let Ok(Decoded::Event(event)) = decoder.decode(&scanned) {
+                    seen(event.data);
                 }
             }
         }
-        refused
     }
 
     /// Compares the log's records with its roots.
