@@ -1,12 +1,15 @@
 //! Kubernetes Events on quota objects, for `kubectl describe bizrq`: one for each notice of a group, named by its id, so
 //! that the API server takes it once whoever brings it. An Event is a hint that is gone in an hour; the stream of
 //! notices is the record.
+//!
+//! They are Events of `v1`. Those of `events.k8s.io/v1` may be of an object without a namespace only in `kube-system`
+//! (Kubernetes 1.20), where bizrq has no business, and `kubectl describe` of that time shows no age of them.
 
 use super::notice::{Notice, Scope, Told};
 use crate::domain::{event::Refused, time::Timestamp};
 use k8s_openapi::{
-    api::{core::v1::ObjectReference, events::v1::Event},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+    api::core::v1::{Event, EventSource, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     jiff,
 };
 use kube::{Api, Client, api::PostParams};
@@ -28,8 +31,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 const PACE: Duration = Duration::from_millis(20);
 /// A request that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest note that an API server takes, in bytes.
-const NOTE: usize = 1_000;
+/// The longest message, in bytes; API servers take 1,024 of a note, which is what `events.k8s.io` calls it.
+const MESSAGE: usize = 1_000;
 
 /// Writes Events of what `told` says, until `end` comes true. `failed` hears what the API server says no with.
 pub async fn run(
@@ -55,7 +58,7 @@ pub async fn run(
             };
             let mut has_failed = false;
             for notice in news {
-                if let Some(event) = event(&notice, &replica, now()) {
+                if let Some(event) = event(&notice, &replica) {
                     match timeout(PATIENCE, api.create(&PostParams::default(), &event)).await {
                         // Somebody wrote it.
                         Ok(Err(kube::Error::Api(status))) if status.code == 409 => {}
@@ -111,19 +114,22 @@ pub async fn tell_refusals(
         by_group.entry((&refused.group, &refused.reason)).or_default().push(refused);
     }
     for ((group, reason), refused) in by_group {
-        let (Some(uid), Some(last)) = (uid(group), refused.iter().max_by_key(|r| r.last)) else {
+        let first = refused.iter().map(|r| r.first).min();
+        let last = refused.iter().max_by_key(|r| r.last);
+        let (Some(uid), Some(first), Some(last)) = (uid(group), first, last) else {
             continue;
         };
         let count = refused.iter().fold(0_u64, |sum, r| sum.saturating_add(r.count));
         let workload = &last.workload;
         let namespace = workload.namespace.as_deref().unwrap_or_default();
-        let note = format!(
+        let message = format!(
             "refused {count} times, the last time {} {namespace}/{}: {}",
             workload.kind, workload.name, last.message
         );
         let about = About { group: group.to_owned(), uid, action: "Refuse", warns: true };
         let name = Scope::of(&[group, reason, replica, &now.to_string()]).to_string();
-        let Some(event) = about.event(&name, reason.to_owned(), note, replica, now) else {
+        let times = Times { count, first, last: last.last };
+        let Some(event) = about.event(&name, reason.to_owned(), message, replica, times) else {
             continue;
         };
         match timeout(PATIENCE, api.create(&PostParams::default(), &event)).await {
@@ -136,11 +142,12 @@ pub async fn tell_refusals(
 }
 
 /// The Event of a notice about a quota object; `None`: it is about none.
-fn event(notice: &Notice, replica: &str, now: Timestamp) -> Option<Event> {
+fn event(notice: &Notice, replica: &str) -> Option<Event> {
     let (group, uid) = (notice.group.clone(), notice.uid.clone()?);
     let reason = notice.kind.split('.').flat_map(capitalised).collect();
     let about = About { group, uid, action: "Notice", warns: notice.stands };
-    about.event(&notice.id, reason, notice.message.clone(), replica, now)
+    let once = Times { count: 1, first: notice.at, last: notice.at };
+    about.event(&notice.id, reason, notice.message.clone(), replica, once)
 }
 
 /// A quota object, and what is done about it.
@@ -151,20 +158,27 @@ struct About {
     warns: bool,
 }
 
+/// How often it happened, the first time and the last.
+struct Times {
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
 impl About {
     fn event(
         self,
         name: &str,
         reason: String,
-        mut note: String,
+        mut message: String,
         replica: &str,
-        now: Timestamp,
+        times: Times,
     ) -> Option<Event> {
-        let time = jiff::Timestamp::from_millisecond(now.millis()).ok()?;
-        if note.len() > NOTE {
-            let ends = note.char_indices().map(|(at, _)| at).take_while(|at| *at <= NOTE);
+        let time = |at: Timestamp| jiff::Timestamp::from_millisecond(at.millis()).ok().map(Time);
+        if message.len() > MESSAGE {
+            let ends = message.char_indices().map(|(at, _)| at).take_while(|at| *at <= MESSAGE);
             let end = ends.last().unwrap_or(0);
-            note.truncate(end);
+            message.truncate(end);
         }
         Some(Event {
             metadata: ObjectMeta {
@@ -172,19 +186,22 @@ impl About {
                 namespace: Some(NAMESPACE.to_owned()),
                 ..ObjectMeta::default()
             },
-            event_time: Some(MicroTime(time)),
+            count: Some(i32::try_from(times.count).unwrap_or(i32::MAX)),
+            first_timestamp: Some(time(times.first)?),
+            last_timestamp: Some(time(times.last)?),
             action: Some(self.action.to_owned()),
             reason: Some(reason),
-            note: Some(note),
+            message: Some(message),
             type_: Some(if self.warns { "Warning" } else { "Normal" }.to_owned()),
-            regarding: Some(ObjectReference {
+            involved_object: ObjectReference {
                 api_version: Some("bizrq.io/v1".to_owned()),
                 kind: Some("BizGroupResourceQuota".to_owned()),
                 name: Some(self.group),
                 uid: Some(self.uid),
                 ..ObjectReference::default()
-            }),
-            reporting_controller: Some(CONTROLLER.to_owned()),
+            },
+            source: Some(EventSource { component: Some(CONTROLLER.to_owned()), host: None }),
+            reporting_component: Some(CONTROLLER.to_owned()),
             reporting_instance: Some(replica.to_owned()),
             ..Event::default()
         })
@@ -223,24 +240,24 @@ mod tests {
             forecast: None,
             hard: "8".to_owned(),
             of: "1".to_owned(),
-            message: "ü".repeat(NOTE),
+            message: "ü".repeat(MESSAGE),
             position: 3,
         }
     }
 
     #[test]
     fn an_event_is_named_by_its_notice_and_fits() {
-        let event = event(&notice(), "replica", ORIGIN).unwrap();
+        let event = event(&notice(), "replica").unwrap();
         assert_eq!(event.metadata.name.unwrap(), format!("team.{}", notice().id));
         assert_eq!(event.reason.as_deref(), Some("CashExhausted"));
         assert_eq!(event.type_.as_deref(), Some("Warning"));
-        assert!(event.note.unwrap().len() <= NOTE);
-        assert_eq!(event.event_time.unwrap().0.as_millisecond(), ORIGIN.millis());
+        assert!(event.message.unwrap().len() <= MESSAGE);
+        assert_eq!(event.last_timestamp.unwrap().0.as_millisecond(), ORIGIN.millis());
     }
 
     #[test]
     fn what_is_about_no_quota_object_is_no_event() {
         let notice = Notice { uid: None, ..notice() };
-        assert!(event(&notice, "replica", ORIGIN).is_none());
+        assert!(event(&notice, "replica").is_none());
     }
 }

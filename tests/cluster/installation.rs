@@ -321,7 +321,7 @@ pub(crate) fn quota(name: &str, parent: &str, cpu: u32) -> Value {
 }
 
 /// The departments of one company, which has 466 cores left to give, and groups of others; one for each test.
-fn quotas() -> [Value; 19] {
+fn quotas() -> [Value; 20] {
     [
         quota("company", "", 1000),
         quota("small", "company", 10),
@@ -342,6 +342,7 @@ fn quotas() -> [Value; 19] {
         quota("cold", "", 10),
         quota("rolled", "", 10),
         quota("going", "", 10),
+        quota("told", "", 2),
     ]
 }
 

@@ -32,5 +32,6 @@ mod server;
 #[allow(dead_code, reason = "nothing here needs shared data")]
 #[path = "../it/shared.rs"]
 mod shared;
+mod told;
 mod uninstalled;
 mod webhook;

@@ -170,8 +170,7 @@ fn what_is_asked_about_can_be_watched_and_nothing_else_can_be_changed() {
     // Where Events of objects without a namespace live it may make Events, and nothing else.
     let elsewhere = roles.iter().filter(|role| role["metadata"]["namespace"] != "bizrq");
     let elsewhere: Vec<_> = elsewhere.map(|role| role["rules"].clone()).collect();
-    let events =
-        json!([{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}]);
+    let events = json!([{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}]);
     assert_eq!(elsewhere, [events]);
 }
 

@@ -30,7 +30,7 @@ impl Server {
             async move {
                 assert_eq!(request.method(), Method::POST);
                 let path = request.uri().path().to_owned();
-                assert_eq!(path, "/apis/events.k8s.io/v1/namespaces/default/events");
+                assert_eq!(path, "/api/v1/namespaces/default/events");
                 let body = request.into_body().collect_bytes().await.unwrap();
                 Ok::<_, Infallible>(server.make(serde_json::from_slice(&body).unwrap()))
             }
@@ -132,9 +132,9 @@ async fn each_notice_is_one_event_whoever_leads() {
     assert!(second.finish().await.is_empty(), "that it is there already is no failure");
     assert_eq!(server.reasons(), ["CashThreshold"; 3]);
     let made = server.0.lock().unwrap().0.clone();
-    assert_eq!(made[0]["regarding"]["name"], "team");
-    assert_eq!(made[0]["regarding"]["kind"], "BizGroupResourceQuota");
-    assert_eq!(made[0]["regarding"]["uid"], "uid");
+    assert_eq!(made[0]["involvedObject"]["name"], "team");
+    assert_eq!(made[0]["involvedObject"]["kind"], "BizGroupResourceQuota");
+    assert_eq!(made[0]["involvedObject"]["uid"], "uid");
     assert_eq!(made[0]["metadata"]["name"], format!("team.{}", notice(50, 1).id));
 }
 
