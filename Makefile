@@ -1,6 +1,6 @@
 # The verbs of this project. Each line below a verb can be typed by hand.
-# `make test` is what CI runs; it needs no cluster, fetches the servers that it starts and, once these and the crates are
-# there, needs no network.
+# `make test` is what CI runs; it needs no cluster, fetches the servers and the browser that it starts and, once these and
+# the crates are there, needs no network.
 
 .PHONY: demo test soak e2e bench lint schemas manifests
 
@@ -10,6 +10,7 @@ demo: # a simulated fortnight through the real code paths
 test: # everything that must hold
 	sh tests/servers.sh
 	sh tests/parquet.sh
+	sh tests/browser.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo check -p bizrq --lib --no-default-features --locked

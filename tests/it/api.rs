@@ -1,6 +1,7 @@
 //! The query API over the simulated fortnight: its numbers are those of the command line, its pages join without a gap,
 //! what makes no sense is told, and nobody gets in by another name.
 
+mod browser;
 mod clients;
 mod commands;
 mod described;
@@ -21,8 +22,9 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{Arc, LazyLock, mpsc},
+    thread::{self, JoinHandle},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -346,29 +348,60 @@ fn events_are_the_records_of_the_log_and_go_on_where_one_left_off() {
     assert_eq!([first, rest].concat(), expected);
 }
 
+/// `bizrq demo --serve`, at a port that was free.
+struct Demo {
+    process: Process,
+    address: SocketAddr,
+    report: JoinHandle<String>,
+}
+
+/// A process that ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Demo {
+    fn start() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bizrq"));
+        command.args(["demo", "--pods", "200", "--json", "--serve", "--listen", "127.0.0.1:0"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Process(command.spawn().unwrap());
+        let child = &mut process.0;
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let (told, hear) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let _ = told.send(line);
+            }
+        });
+        let report = thread::spawn(move || std::io::read_to_string(stdout).unwrap());
+        loop {
+            let line = hear.recv_timeout(PATIENCE).expect("it says where it listens");
+            if let Some((_, rest)) = line.split_once("look at it: http://") {
+                let address = rest.trim_end_matches('/').parse().unwrap();
+                return Self { process, address, report };
+            }
+        }
+    }
+
+    /// Interrupts it, and gives what it had printed.
+    fn end(mut self) -> Value {
+        let child = &mut self.process.0;
+        let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(kill.success() && child.wait().unwrap().success());
+        serde_json::from_str(&self.report.join().unwrap()).unwrap()
+    }
+}
+
 #[test]
 fn the_demo_leaves_the_api_and_its_page_running_until_it_is_interrupted() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bizrq"));
-    command.args(["demo", "--pods", "200", "--json", "--serve", "--listen", "127.0.0.1:0"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    let (told, hear) = mpsc::channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            let _ = told.send(line);
-        }
-    });
-    let reading = std::thread::spawn(move || std::io::read_to_string(stdout).unwrap());
-    let address = loop {
-        let line = hear.recv_timeout(PATIENCE).expect("it says where it listens");
-        if let Some((_, rest)) = line.split_once("look at it: http://") {
-            break rest.trim_end_matches('/').parse().unwrap();
-        }
-    };
-    let served: Value = serde_json::from_str(&get_with(address, "/v1/quotas", "").body).unwrap();
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success() && child.wait().unwrap().success());
-    let report: Value = serde_json::from_str(&reading.join().unwrap()).unwrap();
-    assert_eq!(served["groups"], report["groups"]["groups"]);
+    let demo = Demo::start();
+    let served: Value =
+        serde_json::from_str(&get_with(demo.address, "/v1/quotas", "").body).unwrap();
+    assert_eq!(served["groups"], demo.end()["groups"]["groups"]);
 }

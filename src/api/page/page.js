@@ -167,6 +167,7 @@ async function show(group) {
   const turn = ++state.shown;
   state.chosen = group;
   drawTree();
+  $("group").setAttribute("aria-busy", "true");
   try {
     const name = encodeURIComponent(group);
     const to = Math.floor(state.at / 3600000) * 3600000;
@@ -177,6 +178,7 @@ async function show(group) {
   } catch (error) {
     if (turn === state.shown) $("group").replaceChildren(el("p", { class: "verdict bad" }, error.message));
   }
+  if (turn === state.shown) $("group").setAttribute("aria-busy", "false");
 }
 
 function drawGroup(one, usage) {

@@ -1,0 +1,75 @@
+//! The page in a real browser: each case of `tests/browser/page.py` is a test here, at the servers that it asks for.
+
+use super::{Demo, SERVED};
+use crate::shared::skip;
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Where the simulated fortnight is served to everybody.
+fn open() -> String {
+    format!("http://{}", SERVED.address)
+}
+
+/// Each test, the case that it is, and the servers that the case asks.
+macro_rules! cases {
+    ($($name:ident($($server:expr),+);)+) => {
+        const CASES: &[&str] = &[$(stringify!($name)),+];
+        $(#[test] fn $name() { run(stringify!($name), || vec![$($server),+]); })+
+    };
+}
+
+cases! {
+    numbers_are_those_of_the_api(open());
+    hours_by_model_are_those_of_the_api(open());
+    the_keyboard_reaches_everything(open());
+    a_group_is_found_by_a_part_of_its_name(open());
+    nothing_is_wider_than_a_phone(open());
+    texts_stand_out_in_dark_and_in_light(open());
+}
+
+#[test]
+fn the_demo_shows_the_page() {
+    let demo = Demo::start();
+    run("numbers_are_those_of_the_api", || vec![format!("http://{}", demo.address)]);
+    demo.end();
+}
+
+#[test]
+fn every_case_is_a_test() {
+    let Some(mut python) = python("every_case_is_a_test") else { return };
+    let told = String::from_utf8(python.output().unwrap().stdout).unwrap();
+    assert_eq!(told.lines().collect::<Vec<_>>(), CASES);
+}
+
+/// Runs a case, where there is a browser.
+fn run(case: &str, servers: impl FnOnce() -> Vec<String>) {
+    let Some(mut python) = python(case) else { return };
+    let output = python.arg(case).args(servers()).output().unwrap();
+    let told = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{case}: {}", String::from_utf8_lossy(&told));
+}
+
+/// The script, if `tests/browser.sh` found or made what it needs; else a line that says that `case` was not run.
+fn python(case: &str) -> Option<Command> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (python, script) = (root.join("target/browser"), root.join("tests/browser/page.py"));
+    if !python.join("ready").exists() || browser().is_none() {
+        skip(&format!("api::browser::{case}"), "no browser; run tests/browser.sh as root");
+        return None;
+    }
+    let mut command = Command::new(python.join("bin/python"));
+    command.arg("-B").arg(script);
+    Some(command)
+}
+
+fn browser() -> Option<PathBuf> {
+    if let Some(named) = env::var_os("BIZRQ_BROWSER").filter(|named| !named.is_empty()) {
+        return Some(named.into());
+    }
+    let folders: Vec<_> = env::split_paths(&env::var_os("PATH")?).collect();
+    let at = |name: &'static str| folders.iter().map(move |folder| folder.join(name));
+    at("chromium-headless-shell").chain(at("chromium")).find(|path| path.exists())
+}
