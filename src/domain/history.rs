@@ -4,8 +4,15 @@
 //! touches one row: the amount that it adds inside its hour, and the change of rate from the next hour on.
 //! A finished day is the sum of its hours, a finished month the sum of its days; both are made when the group's
 //! next day begins and corrected in place when something about them is learned later.
+//!
+//! An hour in which a date begins at some place (`history/splits.rs`) has a second row, of what its boundaries add
+//! before that instant: budgets that begin anew there are exact to the millisecond however long ago it was.
 
+pub mod splits;
 mod state;
+
+use splits::Splits;
+pub(in crate::domain) use state::Rows;
 
 use super::{
     amounts::{Overflow, product},
@@ -24,12 +31,15 @@ pub struct History {
     hours: Table,
     days: Table,
     months: Table,
+    /// Parts of hours, up to where a date begins.
+    parts: Table,
 }
 
 /// Periods of one unit in order of time, and what each adds, by slot.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    /// Numbers of the periods: hours or days since 1970, months since year 0.
+    /// Numbers of the periods: hours or days since 1970, months since year 0; of a part of an hour its end, in
+    /// milliseconds since 1970.
     numbers: Vec<i64>,
     /// `width` cells a period, side by side: a new row touches one place in memory.
     cells: Vec<Cell>,
@@ -40,7 +50,7 @@ struct Table {
     changed: Vec<i64>,
 }
 
-/// Amount inside the period, and change of rate from the next period on.
+/// Amount inside the period, and change of rate from the next period on (0 of a part of an hour).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cell {
     amount: i128,
@@ -79,6 +89,8 @@ impl Change {
 enum Entry {
     /// So much more or less is held from then on.
     Rate(Change),
+    /// The same, and the period's end is looked at alone: what is held from there on is nothing to it.
+    Held(Change),
     /// So much more or less was used, at once.
     Amount(Change),
 }
@@ -87,7 +99,15 @@ impl Entry {
     const fn reversed(self) -> Self {
         match self {
             Self::Rate(change) => Self::Rate(change.reversed()),
+            Self::Held(change) => Self::Held(change.reversed()),
             Self::Amount(change) => Self::Amount(change.reversed()),
+        }
+    }
+
+    const fn without_rate(self) -> Self {
+        match self {
+            Self::Rate(change) => Self::Held(change),
+            other => other,
         }
     }
 }
@@ -97,6 +117,7 @@ impl Cell {
     fn with(self, entry: Entry, amount: i128, rest: i64) -> Option<Self> {
         let (inside, rate) = match entry {
             Entry::Rate(change) => (product(change.of(amount), rest)?, change.of(amount)),
+            Entry::Held(change) => (product(change.of(amount), rest)?, 0),
             Entry::Amount(change) => (change.of(amount), 0),
         };
         let amount = self.amount.checked_add(inside)?;
@@ -144,10 +165,21 @@ impl Unit {
         }
     }
 
+    /// First instant of the period that `t` lies in.
+    #[must_use]
+    pub fn begin_of(self, t: Timestamp) -> Timestamp {
+        clock(self.begin(self.number(t)))
+    }
+
     /// First instant after the period that `t` lies in.
     #[must_use]
     pub fn end_of(self, t: Timestamp) -> Timestamp {
         clock(self.end(t.millis()))
+    }
+
+    /// Milliseconds from `t` to the end of its period.
+    fn rest(self, t: Timestamp) -> i64 {
+        self.end(t.millis()).saturating_sub(t.millis())
     }
 
     /// First millisecond after the period that `t` lies in.
@@ -170,23 +202,42 @@ impl History {
     /// [`Overflow`]; nothing is changed.
     pub fn boundary(
         &mut self,
+        splits: &mut Splits,
         at: Timestamp,
         change: Change,
         slots: &[(usize, Milli)],
     ) -> Result<(), Overflow> {
-        self.enter(at, Entry::Rate(change), slots)
+        self.enter(splits, at, Entry::Rate(change), slots)
     }
 
     /// Adds a signed amount to the hour of `at`: a correction, which changes no rate.
     ///
     /// # Errors
     /// [`Overflow`]; nothing is changed.
-    pub fn adjust(&mut self, slot: usize, at: Timestamp, exact: i128) -> Result<(), Overflow> {
-        self.enter(at, Entry::Amount(Change::More), &[(slot, exact)])
+    pub fn adjust(
+        &mut self,
+        splits: &mut Splits,
+        slot: usize,
+        at: Timestamp,
+        exact: i128,
+    ) -> Result<(), Overflow> {
+        self.enter(splits, at, Entry::Amount(Change::More), &[(slot, exact)])
     }
 
+    /// What boundaries up to now add before `end`, inside its hour: it is kept in parts from now on.
+    pub(super) fn split(
+        &mut self,
+        end: Timestamp,
+        slots: &[(usize, i128)],
+    ) -> Result<(), Overflow> {
+        self.parts.add(end.millis(), 0, Entry::Amount(Change::More), slots)
+    }
+
+    /// Enters something into the row of its hour, into that of each part that ends later in it, and where days and
+    /// months were rolled up already, into theirs.
     fn enter(
         &mut self,
+        splits: &mut Splits,
         at: Timestamp,
         entry: Entry,
         slots: &[(usize, i128)],
@@ -196,12 +247,28 @@ impl History {
         if let Some(newest) = newest.filter(|newest| day > *newest) {
             self.finish(newest)?;
         }
-        self.hours.add(Unit::Hour, at, entry, slots)?;
-        if newest.is_some_and(|newest| day < newest) {
-            self.correct(at, entry, slots).inspect_err(|_| {
-                // Takes back what was just added: the sum was in range before.
-                let _ = self.hours.add(Unit::Hour, at, entry.reversed(), slots);
-            })?;
+        let row = |rows, unit: Unit| (rows, unit.number(at), unit.rest(at), entry);
+        let is_finished = newest.is_some_and(|newest| day < newest);
+        let month = || Some(row(Rows::Months, Unit::Month));
+        let month = if is_finished { month() } else { None };
+        let month = month.filter(|(_, number, ..)| self.months.last() >= Some(*number));
+        let whole = [
+            Some(row(Rows::Hours, Unit::Hour)),
+            is_finished.then(|| row(Rows::Days, Unit::Day)),
+            month,
+        ];
+        let ends = splits.after(at);
+        let part =
+            |end: &Timestamp| (Rows::Parts, end.millis(), end.since(at), entry.without_rate());
+        let rows = whole.into_iter().flatten().chain(ends.iter().map(part));
+        for (done, (table, number, rest, entry)) in rows.clone().enumerate() {
+            if let Err(overflow) = self.table_mut(table).add(number, rest, entry, slots) {
+                for (table, number, rest, entry) in rows.take(done) {
+                    // Stepping back restores sums that were in range.
+                    let _ = self.table_mut(table).add(number, rest, entry.reversed(), slots);
+                }
+                return Err(overflow);
+            }
         }
         Ok(())
     }
@@ -224,22 +291,6 @@ impl History {
         Ok(())
     }
 
-    /// Something is learned about a finished day, and perhaps about a finished month.
-    fn correct(
-        &mut self,
-        at: Timestamp,
-        entry: Entry,
-        slots: &[(usize, i128)],
-    ) -> Result<(), Overflow> {
-        self.days.add(Unit::Day, at, entry, slots)?;
-        if self.months.last().is_none_or(|last| last < Unit::Month.number(at)) {
-            return Ok(());
-        }
-        self.months.add(Unit::Month, at, entry, slots).inspect_err(|_| {
-            let _ = self.days.add(Unit::Day, at, entry.reversed(), slots);
-        })
-    }
-
     /// Usage under `slot` from the beginning to `to`, milli-units × milliseconds. Exact when `to` is a whole hour;
     /// otherwise `None`: what happened inside an hour is not kept here.
     ///
@@ -249,6 +300,21 @@ impl History {
         if to.millis().rem_euclid(HOUR_MS) != 0 {
             return Ok(None);
         }
+        self.sum(slot, to)?.until(to.millis()).map(Some)
+    }
+
+    /// The same where two parts of an hour meet, which [`Splits`] knows.
+    ///
+    /// # Errors
+    /// [`Overflow`].
+    pub(super) fn usage_by_part(&self, slot: usize, to: Timestamp) -> Result<i128, Overflow> {
+        let before = self.sum(slot, Unit::Hour.begin_of(to))?.until(to.millis())?;
+        let part = self.parts.cells_of(to.millis()).and_then(|cells| cells.get(slot));
+        before.checked_add(part.map_or(0, |cell| cell.amount)).ok_or(Overflow)
+    }
+
+    /// What the rows up to `to`, a whole hour, add up to.
+    fn sum(&self, slot: usize, to: Timestamp) -> Result<Sum, Overflow> {
         let mut sum = Sum::default();
         // Whole months, then whole days of the rest, then hours of the rest: each row once.
         let mut reached = i64::MIN;
@@ -264,7 +330,7 @@ impl History {
                 reached = end;
             }
         }
-        sum.until(to.millis()).map(Some)
+        Ok(sum)
     }
 
     /// Usage under `slot` inside the period of `unit` that begins at `begin`.
@@ -318,21 +384,21 @@ impl Table {
         numbers.zip(cells.chunks_exact(self.width.max(1)))
     }
 
-    /// Enters something under some slots into the row of its period: all of it or nothing.
+    /// Enters something under some slots into the row of a period, `rest` milliseconds before its end: all of it or
+    /// nothing.
     fn add(
         &mut self,
-        unit: Unit,
-        at: Timestamp,
+        number: i64,
+        rest: i64,
         entry: Entry,
         slots: &[(usize, i128)],
     ) -> Result<(), Overflow> {
-        let row = self.row(unit.number(at));
+        let row = self.row(number);
         self.note(row);
         let widest = slots.iter().map(|(slot, _)| *slot).max().unwrap_or_default();
         if widest >= self.width {
             self.widen(widest.saturating_add(1));
         }
-        let rest = unit.end(at.millis()).saturating_sub(at.millis());
         let cells = self.cells.get_mut(row.saturating_mul(self.width)..).unwrap_or_default();
         for (done, (slot, amount)) in slots.iter().enumerate() {
             let Some(cell) = cells.get_mut(*slot) else { continue };

@@ -469,6 +469,9 @@ impl Ledger {
             Data::WorkloadsAdmitted(data) => book.admitted(names, stamp, data)?,
             Data::QuotaDeclared(data) => {
                 let group = names.group(named(event, "quotas/", "quotas/NAME")?);
+                if let Some(period) = &data.spec.cash_period {
+                    meter.keep_dates(&period.calendar.zone)?;
+                }
                 let declared = book.quota_declared(names, stamp, group, data, meter)?;
                 if declared.opened {
                     meter.open_account(group, event.time)?;

@@ -3,6 +3,7 @@
 //! A record changes one pod's row; the segments that follow from the row before are taken away and those that
 //! follow from it after are added. Nothing else ever touches a sum, except a signed correction.
 
+mod dates;
 pub mod recount;
 pub(super) mod state;
 
@@ -12,6 +13,7 @@ use super::{
     event::{
         Event, EventId, Period, PodCreated, PodMoved, PodResized, PodStarted, PodStopped, Position,
     },
+    history::splits::Splits,
     names::{ClusterId, GroupId, Interner, KeyId, Map, Names, ObjectId, Uid},
     pod::{Basis, Charged, Created, Pod, Segment, Stop, What},
     quantity::Milli,
@@ -64,6 +66,8 @@ pub struct Meter {
     /// The last instant of any forgotten pod.
     forgotten_until: Option<Timestamp>,
     newest: Option<Timestamp>,
+    /// Which hours are kept in parts.
+    splits: Splits,
     /// What the last record about a pod took away and what it added, if it said something new; else space to work in.
     segments: [Vec<Segment>; 2],
     /// The workloads that these belonged to before and after it.
@@ -185,6 +189,7 @@ impl Meter {
             settled: Table::default(),
             forgotten_until: None,
             newest: None,
+            splits: Splits::default(),
             segments: Default::default(),
             stepped: None,
             slots: Vec::new(),
@@ -372,7 +377,7 @@ impl Meter {
             window.from.is_none_or(|from| from <= at) && window.to.is_none_or(|to| at < to);
         if let Some(sums) = sums_of(&mut self.groups, group, self.history).filter(|_| inside) {
             let slot = sums.slot(key);
-            sums.adjust(slot, at, exact)?;
+            sums.adjust(&mut self.splits, slot, at, exact)?;
             self.changed.push((group, at));
             self.adjusted.push(Adjusted { group, key, at, exact });
             self.newest = self.newest.max(Some(at));
@@ -513,7 +518,7 @@ impl Meter {
         let history = self.history;
         let measure = self.shapes.measure(names, segment.placement, segment.held)?;
         let Some(sums) = sums_of(&mut self.groups, group, history) else { return Ok(()) };
-        sums.apply(step, measure, &mut self.slots)?;
+        sums.apply(step, measure, &mut self.splits, &mut self.slots)?;
         if sums.opened().is_some() {
             let since = step.boundaries().map(|(at, _)| at).min().unwrap_or(Timestamp::MAX);
             match self.changed.last_mut().filter(|(last, _)| *last == group) {
@@ -559,7 +564,7 @@ impl Meter {
             if let Some(sums) = sums_of(&mut self.settled, group, false) {
                 // A part of sums that are in range is in range.
                 let step = Step { gone: None, come: Some(&segment) };
-                let _ = sums.apply(step, measure, &mut self.slots);
+                let _ = sums.apply(step, measure, &mut self.splits, &mut self.slots);
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use super::{
     amounts::{Overflow, product},
-    history::{Change, History},
+    history::{Change, History, splits::Splits},
     names::KeyId,
     pod::Segment,
     quantity::Milli,
@@ -160,7 +160,8 @@ impl Sums {
         self.keys.iter().position(|k| *k == key)
     }
 
-    /// Takes a step; its segments hold `measure`. `slots` is space to work in.
+    /// Takes a step; its segments hold `measure`. `splits` says which hours are kept in parts, `slots` is space to
+    /// work in.
     ///
     /// # Errors
     /// [`Overflow`]; nothing is changed.
@@ -168,6 +169,7 @@ impl Sums {
         &mut self,
         step: Step<'_>,
         measure: &Measure,
+        splits: &mut Splits,
         slots: &mut Vec<(usize, Milli)>,
     ) -> Result<(), Overflow> {
         self.place(measure, slots);
@@ -180,10 +182,10 @@ impl Sums {
         let Some(history) = &mut self.history else { return Ok(()) };
         let boundaries = step.boundaries();
         for (done, (at, change)) in boundaries.clone().enumerate() {
-            if let Err(overflow) = history.boundary(at, change, slots) {
+            if let Err(overflow) = history.boundary(splits, at, change, slots) {
                 for (at, change) in boundaries.take(done) {
                     // Stepping back restores sums that were in range.
-                    let _ = history.boundary(at, change.reversed(), slots);
+                    let _ = history.boundary(splits, at, change.reversed(), slots);
                 }
                 self.step_back(step, Some(slots));
                 return Err(overflow);
@@ -265,7 +267,13 @@ impl Sums {
     ///
     /// # Errors
     /// [`Overflow`]; nothing is changed.
-    pub fn adjust(&mut self, slot: usize, at: Timestamp, exact: i128) -> Result<(), Overflow> {
+    pub fn adjust(
+        &mut self,
+        splits: &mut Splits,
+        slot: usize,
+        at: Timestamp,
+        exact: i128,
+    ) -> Result<(), Overflow> {
         let Some(row) = self.rows.get(slot) else { return Ok(()) };
         let closed = row.closed.checked_add(exact).ok_or(Overflow)?;
         let before = match self.account.as_ref().filter(|a| at < a.opened) {
@@ -273,7 +281,7 @@ impl Sums {
             None => None,
         };
         if let Some(history) = &mut self.history {
-            history.adjust(slot, at, exact)?;
+            history.adjust(splits, slot, at, exact)?;
         }
         if let (Some(account), Some(before)) = (&mut self.account, before) {
             put(&mut account.before, slot, before);

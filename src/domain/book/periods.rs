@@ -14,7 +14,7 @@ use crate::domain::{
     calendar::Span,
     event::CashPeriod,
     names::{GroupId, KeyId, Map, Set},
-    time::{HOUR_MS, Timestamp},
+    time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -359,11 +359,7 @@ impl Book {
         let current = self.current(root, time).filter(|current| current.period.carries())?;
         let newest = self.periods.closed.trees.get(&root).and_then(|levels| levels.last());
         let number = newest.map_or(current.first, |level| level.number).saturating_add(1);
-        // Inside an hour spend is exact only while pods are remembered: what was counted then, a ledger that was read
-        // from rows could not count again.
-        let begin = current.period.calendar.numbered(number).from.millis();
-        let is_sure = begin.checked_rem(HOUR_MS) == Some(0);
-        Some(number).filter(|number| is_sure && *number <= current.span.number)
+        Some(number).filter(|number| *number <= current.span.number)
     }
 
     fn next_level(&self, root: GroupId, time: Timestamp, spend: &impl Spend) -> Option<Level> {

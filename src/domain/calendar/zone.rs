@@ -1,7 +1,7 @@
 //! The offsets of a place from UTC, as they were known when a quota object was accepted: a rule in the words of POSIX
 //! (`CET-1CEST,M3.5.0,M10.5.0/3`), and before it what the rule does not say.
 
-use crate::domain::time::Timestamp;
+use crate::domain::time::{HOUR_MS, Timestamp};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,20 @@ impl Zone {
     #[must_use]
     pub fn rule(&self) -> &str {
         &self.rule
+    }
+
+    /// Whether every date there begins on a whole hour of UTC.
+    pub(in crate::domain) fn keeps_hours(&self) -> bool {
+        let is_hour = |ms: i64| ms.rem_euclid(HOUR_MS) == 0;
+        let is_offset = |seconds: i32| is_hour(i64::from(seconds).saturating_mul(1000));
+        let changes = |c: &Until| is_hour(c.until.millis()) && is_offset(c.offset);
+        let last = self.changes.last().map_or(0, |change| change.until.millis());
+        // By a rule clocks change at the same times of day every year: two years show all that it can do.
+        let mut following = self.parsed.following(instant(last)).take(4);
+        self.changes.iter().all(changes)
+            && is_hour(self.offset_ms(last))
+            && following
+                .all(|c| is_hour(c.timestamp().as_millisecond()) && is_offset(c.offset().seconds()))
     }
 
     /// Milliseconds east of UTC at the millisecond `t` since 1970.

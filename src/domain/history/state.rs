@@ -1,56 +1,74 @@
 //! Periods as they are written, and read again: which changed, and what each adds.
 
-use super::{Cell, History, Table, Unit};
+use super::{Cell, History, Table};
+
+/// Which periods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::domain) enum Rows {
+    /// Parts of hours.
+    Parts,
+    /// Hours.
+    Hours,
+    /// Days.
+    Days,
+    /// Months.
+    Months,
+}
+
+impl Rows {
+    /// All of them.
+    const ALL: [Self; 4] = [Self::Parts, Self::Hours, Self::Days, Self::Months];
+}
 
 /// How periods are written.
 impl History {
     /// The periods that changed since the last call, in no order.
-    pub(in crate::domain) fn take_changed(&mut self) -> impl Iterator<Item = (Unit, i64)> {
-        let tables = [
-            (Unit::Hour, &mut self.hours),
-            (Unit::Day, &mut self.days),
-            (Unit::Month, &mut self.months),
-        ];
-        tables.into_iter().flat_map(|(unit, table)| {
-            table.take_changed().into_iter().map(move |number| (unit, number))
-        })
+    pub(in crate::domain) fn take_changed(&mut self) -> impl Iterator<Item = (Rows, i64)> {
+        let changed = Rows::ALL.map(|rows| (rows, self.table_mut(rows).take_changed()));
+        changed.into_iter().flat_map(|(rows, numbers)| numbers.into_iter().map(move |n| (rows, n)))
     }
 
     /// Every period is to be written.
     pub(in crate::domain) fn note_all(&mut self) {
-        for table in [&mut self.hours, &mut self.days, &mut self.months] {
+        for rows in Rows::ALL {
+            let table = self.table_mut(rows);
             (0..table.numbers.len()).for_each(|place| table.note(place));
         }
     }
 
     /// Every period that has a row.
-    pub(in crate::domain) fn periods(&self) -> impl Iterator<Item = (Unit, i64)> {
-        [Unit::Hour, Unit::Day, Unit::Month]
-            .into_iter()
-            .flat_map(|unit| self.table(unit).numbers.iter().map(move |number| (unit, *number)))
+    pub(in crate::domain) fn periods(&self) -> impl Iterator<Item = (Rows, i64)> {
+        let numbers = |rows| self.table(rows).numbers.iter().map(move |number| (rows, *number));
+        Rows::ALL.into_iter().flat_map(numbers)
     }
 
     /// What a period adds, by slot; `None` where it has no row.
-    pub(in crate::domain) fn cells(&self, unit: Unit, number: i64) -> Option<&[Cell]> {
-        self.table(unit).cells_of(number)
+    pub(in crate::domain) fn cells(&self, rows: Rows, number: i64) -> Option<&[Cell]> {
+        self.table(rows).cells_of(number)
     }
 
-    /// Takes in the next period as it was written; periods of one unit come in order of time.
-    pub(in crate::domain) fn load(&mut self, unit: Unit, number: i64, cells: &[Cell]) {
-        let table = match unit {
-            Unit::Hour => &mut self.hours,
-            Unit::Day => &mut self.days,
-            Unit::Month => &mut self.months,
-        };
+    /// Takes in the next period as it was written; periods of one kind come in order of time.
+    pub(in crate::domain) fn load(&mut self, rows: Rows, number: i64, cells: &[Cell]) {
+        let table = self.table_mut(rows);
         table.push(number, cells);
         table.take_changed();
     }
 
-    const fn table(&self, unit: Unit) -> &Table {
-        match unit {
-            Unit::Hour => &self.hours,
-            Unit::Day => &self.days,
-            Unit::Month => &self.months,
+    const fn table(&self, rows: Rows) -> &Table {
+        match rows {
+            Rows::Parts => &self.parts,
+            Rows::Hours => &self.hours,
+            Rows::Days => &self.days,
+            Rows::Months => &self.months,
+        }
+    }
+
+    pub(super) const fn table_mut(&mut self, rows: Rows) -> &mut Table {
+        match rows {
+            Rows::Parts => &mut self.parts,
+            Rows::Hours => &mut self.hours,
+            Rows::Days => &mut self.days,
+            Rows::Months => &mut self.months,
         }
     }
 }
@@ -78,7 +96,7 @@ impl Table {
     }
 
     /// What the period of that number adds, by slot, without the zeros at the end.
-    fn cells_of(&self, number: i64) -> Option<&[Cell]> {
+    pub(super) fn cells_of(&self, number: i64) -> Option<&[Cell]> {
         let place = match self.last() {
             Some(last) if last == number => self.numbers.len().saturating_sub(1),
             _ => self.numbers.binary_search(&number).ok()?,

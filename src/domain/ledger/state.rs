@@ -13,7 +13,7 @@ use crate::domain::{
     amounts::Overflow,
     book::{self, Account, Book, Work, state::Booked},
     event::{EventId, Position},
-    history::Unit,
+    history::Rows,
     merkle::{Frontier, Hash},
     meter::{
         self, Adjusted, Meter,
@@ -165,6 +165,8 @@ tables! {
         Models: Vec<WrittenModels>;
         /// Pods: evidence, and how they are charged.
         Pods: Vec<Slot<PodRow<'a>>>;
+        /// What groups add in an hour before a date begins at some place.
+        Parts: PeriodCells;
         /// What groups add in an hour.
         Hours: PeriodCells;
         /// What groups add in a day.
@@ -259,11 +261,12 @@ impl RowKey {
         Self { table, period: 0, block }
     }
 
-    const fn of_period((unit, period, block): (Unit, i64, u32)) -> Self {
-        let table = match unit {
-            Unit::Hour => TableName::Hours,
-            Unit::Day => TableName::Days,
-            Unit::Month => TableName::Months,
+    const fn of_period((rows, period, block): (Rows, i64, u32)) -> Self {
+        let table = match rows {
+            Rows::Parts => TableName::Parts,
+            Rows::Hours => TableName::Hours,
+            Rows::Days => TableName::Days,
+            Rows::Months => TableName::Months,
         };
         Self { table, period, block }
     }
@@ -330,9 +333,10 @@ impl Ledger {
             TableName::Resources => Form::Resources(shapes.written_resources(block)),
             TableName::Models => Form::Models(shapes.written_models(block)),
             TableName::Pods => Form::Pods(self.pods(block)),
-            TableName::Hours => Form::Hours(meter.period(Unit::Hour, period, block)),
-            TableName::Days => Form::Days(meter.period(Unit::Day, period, block)),
-            TableName::Months => Form::Months(meter.period(Unit::Month, period, block)),
+            TableName::Parts => Form::Parts(meter.period(Rows::Parts, period, block)),
+            TableName::Hours => Form::Hours(meter.period(Rows::Hours, period, block)),
+            TableName::Days => Form::Days(meter.period(Rows::Days, period, block)),
+            TableName::Months => Form::Months(meter.period(Rows::Months, period, block)),
             _ => match self.plain_row(key) {
                 Some(row) => row,
                 // Rows of a book that is not kept: nobody asks for them.
@@ -406,9 +410,10 @@ impl Restoring {
             Some(Form::Resources(written)) => meter.shapes.load_resources(block, written),
             Some(Form::Models(written)) => meter.shapes.load_models(block, written),
             Some(Form::Pods(rows)) => self.load_pods(block, rows),
-            Some(Form::Hours(cells)) => meter.load_period(Unit::Hour, period, block, &cells),
-            Some(Form::Days(cells)) => meter.load_period(Unit::Day, period, block, &cells),
-            Some(Form::Months(cells)) => meter.load_period(Unit::Month, period, block, &cells),
+            Some(Form::Parts(cells)) => meter.load_period(Rows::Parts, period, block, &cells),
+            Some(Form::Hours(cells)) => meter.load_period(Rows::Hours, period, block, &cells),
+            Some(Form::Days(cells)) => meter.load_period(Rows::Days, period, block, &cells),
+            Some(Form::Months(cells)) => meter.load_period(Rows::Months, period, block, &cells),
             Some(_) => return Err(BadRow::Foreign(key)),
         };
         loaded.map_err(|why| BadRow::Misplaced { key, why })

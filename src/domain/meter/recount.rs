@@ -8,7 +8,7 @@ use crate::domain::{
     amounts::{Overflow, product},
     book::{Course, Pace, Piece, Spend},
     event::Period,
-    history::Unit,
+    history::{Unit, splits::Splits},
     names::{GroupId, KeyId, ObjectId},
     pod::{Pod, Segment},
     quantity::Milli,
@@ -178,11 +178,13 @@ impl Meter {
             return Err(Unanswerable::Forgotten { until });
         }
         let mut groups: Vec<Sums> = self.groups.as_slice().iter().map(Sums::emptied).collect();
-        let (mut result, mut slots) = (Ok(()), Vec::new());
+        // Nothing is kept by the hour here.
+        let (mut splits, mut slots) = (Splits::default(), Vec::new());
+        let mut result = Ok(());
         self.each_segment(at, |_, group, measure, segment| {
             if let (Ok(()), Some(sums)) = (result, groups.get_mut(group.index())) {
                 let step = Step { gone: None, come: Some(&segment) };
-                result = sums.apply(step, measure, &mut slots);
+                result = sums.apply(step, measure, &mut splits, &mut slots);
             }
         });
         result?;
@@ -192,7 +194,7 @@ impl Meter {
         for adjusted in self.adjusted.as_slice().iter().filter(|a| a.at < at) {
             if let Some(sums) = groups.get_mut(adjusted.group.index()) {
                 let slot = sums.slot(adjusted.key);
-                sums.adjust(slot, adjusted.at, adjusted.exact)?;
+                sums.adjust(&mut splits, slot, adjusted.at, adjusted.exact)?;
             }
         }
         Ok(groups)
@@ -284,15 +286,23 @@ impl Meter {
         slot: usize,
         at: Timestamp,
     ) -> Result<i128, Unanswerable> {
+        let is_kept = self.splits.is_kept(at);
+        if let (Some(false), Some(until)) = (is_kept, self.forgotten_until) {
+            // Also while it could still be told: the answer must not change with what is forgotten later.
+            return Err(Unanswerable::Forgotten { until });
+        }
         if self.newest.is_none_or(|newest| newest <= at) {
             return Ok(sums.usage(slot, at)?);
         }
-        let hour = at.shifted(at.millis().rem_euclid(HOUR_MS).saturating_neg());
-        let Some(before) = sums.history().map(|h| h.usage(slot, hour)).transpose()?.flatten()
-        else {
+        let Some(history) = sums.history() else {
             let again = self.recount(at)?;
             return Ok(again.get(group.index()).map_or(Ok(0), |sums| sums.usage(slot, at))?);
         };
+        if is_kept == Some(true) {
+            return Ok(history.usage_by_part(slot, at)?);
+        }
+        let hour = Unit::Hour.begin_of(at);
+        let before = history.usage(slot, hour)?.unwrap_or_default();
         if hour == at {
             return Ok(before);
         }

@@ -3,7 +3,7 @@
 use super::{GROUPS, Meter};
 use crate::domain::{
     amounts::Overflow,
-    history::{Cell, History, Unit},
+    history::{Cell, History, Rows, splits::Splits},
     names::Names,
     sums::Sums,
     table::Misplaced,
@@ -18,25 +18,27 @@ pub(in crate::domain) struct Head {
     free_pod: Option<u32>,
     forgotten_until: Option<Timestamp>,
     newest: Option<Timestamp>,
+    splits: Splits,
 }
 
 /// What some groups of a block add in one period: by place in the block, cells by slot.
 pub(in crate::domain) type PeriodCells = Vec<(u32, Vec<Cell>)>;
 
 /// A period of the groups in a block.
-pub(in crate::domain) type Periods = BTreeSet<(Unit, i64, u32)>;
+pub(in crate::domain) type Periods = BTreeSet<(Rows, i64, u32)>;
 
 impl Meter {
     pub(in crate::domain) fn head(&self) -> Head {
         let Self { forgotten_until, newest, .. } = *self;
-        Head { free_pod: self.pods.free(), forgotten_until, newest }
+        let splits = self.splits.clone();
+        Head { free_pod: self.pods.free(), forgotten_until, newest, splits }
     }
 
     /// What the groups of `block` add in a period.
-    pub(in crate::domain) fn period(&self, unit: Unit, number: i64, block: u32) -> PeriodCells {
+    pub(in crate::domain) fn period(&self, rows: Rows, number: i64, block: u32) -> PeriodCells {
         let groups = (0..).zip(self.groups.block(block));
         let cells = groups.filter_map(|(place, sums)| {
-            Some((place, sums.history()?.cells(unit, number)?.to_vec()))
+            Some((place, sums.history()?.cells(rows, number)?.to_vec()))
         });
         cells.collect()
     }
@@ -49,7 +51,7 @@ impl Meter {
             for group in from..from.saturating_add(GROUPS) {
                 let history = self.groups.derived_mut(group).and_then(Sums::history_mut);
                 let periods = history.into_iter().flat_map(History::take_changed);
-                changed.extend(periods.map(|(unit, number)| (unit, number, *block)));
+                changed.extend(periods.map(|(rows, number)| (rows, number, *block)));
             }
         }
         changed
@@ -67,15 +69,15 @@ impl Meter {
         let mut all = Periods::new();
         for block in 0..self.groups.blocks() {
             let histories = self.groups.block(block).iter().filter_map(Sums::history);
-            all.extend(histories.flat_map(|h| h.periods().map(|(u, n)| (u, n, block))));
+            all.extend(histories.flat_map(|h| h.periods().map(|(rows, n)| (rows, n, block))));
         }
         all
     }
 
-    /// Takes in a period; those of one unit come in order of time, after the sums of their groups.
+    /// Takes in a period; those of one kind come in order of time, after the sums of their groups.
     pub(in crate::domain) fn load_period(
         &mut self,
-        unit: Unit,
+        rows: Rows,
         number: i64,
         block: u32,
         cells: &PeriodCells,
@@ -85,7 +87,7 @@ impl Meter {
             let group = from.saturating_add(*place as usize);
             let expected = self.groups.len();
             let sums = self.groups.derived_mut(group).ok_or(Misplaced { block, expected })?;
-            sums.history_or_new().load(unit, number, cells);
+            sums.history_or_new().load(rows, number, cells);
         }
         Ok(())
     }
@@ -107,6 +109,7 @@ impl Meter {
         self.index = self.pods.iter().map(|(slot, pod)| (pod.id, slot)).collect();
         self.adjusted_ids.learn();
         (self.forgotten_until, self.newest) = (head.forgotten_until, head.newest);
+        self.splits = head.splits.clone();
         Ok(())
     }
 }

@@ -2,6 +2,8 @@
 //! that was ever in force. Pods come late and out of order, limits and parents change, periods begin at midnight of
 //! UTC and of places half an hour off the hours.
 
+mod far;
+
 use super::world::{CASH, CPU};
 use bizrq::domain::{
     book::{Book, Exhaustion},
@@ -22,6 +24,10 @@ use std::sync::Arc;
 
 const GROUPS: [&str; 6] = ["R", "A", "B", "C", "D", "E"];
 const DAY: i64 = 24 * HOUR_MS;
+
+/// Milliseconds east of UTC, and the same in the words of POSIX.
+const ZONES: [(i64, &str); 4] =
+    [(0, "UTC0"), (19_800_000, "IST-5:30"), (-12_600_000, "NST3:30"), (20_700_000, "NPT-5:45")];
 
 /// What one pod holds from an instant to another; of a correction an amount at an instant.
 #[derive(Clone, Debug)]
@@ -105,8 +111,23 @@ impl World {
         below.map(|g| self.spent(g, self.begin(day), end)).sum()
     }
 
+    /// When the root's present calendar came into force: its change begins a new count. One that was replaced within
+    /// the period in which it came never was.
+    fn counts_since(&self) -> Option<i64> {
+        let zone = |said: &Said| {
+            let policy = said.policy.as_ref().unwrap();
+            *ZONES.iter().find(|(_, rule)| *rule == policy.calendar.zone.rule()).unwrap()
+        };
+        let begin = |said: &Said| said.from - (said.from + zone(said).0).rem_euclid(DAY);
+        let roots: Vec<_> = self.said.iter().filter(|said| said.group == 0).collect();
+        let counts = |i: &usize| roots[i + 1..].iter().all(|later| begin(later) > roots[*i].from);
+        let mut lasting = (0..roots.len()).filter(counts).map(|i| roots[i]).rev().peekable();
+        let now = zone(lasting.peek()?);
+        lasting.take_while(|said| zone(said) == now).last().map(|said| said.from)
+    }
+
     fn carry(&self, group: usize, day: i64) -> i128 {
-        let first = self.said.iter().find(|said| said.group == 0).map(|said| self.day(said.from));
+        let first = self.counts_since().map(|from| self.day(from));
         let mut carry = 0;
         for past in first.unwrap_or(day)..day {
             let end = self.begin(past + 1);
@@ -180,6 +201,13 @@ impl World {
             let last = self.in_force(group, i64::MAX);
             if last.is_none_or(|last| Said { from, ..last.clone() } != said) {
                 self.said.push(said);
+            }
+            if group == 0
+                && let Some(Said { policy: Some(policy), .. }) = self.in_force(0, i64::MAX)
+            {
+                let rule = policy.calendar.zone.rule();
+                let known = ZONES.iter().find(|(_, known)| *known == rule);
+                self.east = known.map_or(self.east, |(east, _)| *east);
             }
         }
     }
@@ -361,9 +389,8 @@ impl World {
     }
 }
 
-fn history(seed: u64) -> World {
-    let (east, rule) =
-        [(0, "UTC0"), (19_800_000, "IST-5:30"), (-12_600_000, "NST3:30")][seed as usize % 3];
+fn world(seed: u64) -> World {
+    let (east, rule) = ZONES[seed as usize % ZONES.len()];
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let now = rng.random_range(0..2 * DAY);
     let policy = (CarryOver::Both, None);
@@ -383,6 +410,11 @@ fn history(seed: u64) -> World {
     for (name, parent) in [("R", ""), ("A", "R"), ("B", "R"), ("C", "A"), ("D", "A"), ("E", "D")] {
         world.declare(name, parent);
     }
+    world
+}
+
+fn history(seed: u64) -> World {
+    let mut world = world(seed);
     for step in 0..80 {
         world.step();
         world.compare(&format!("seed {seed}, step {step}"));
