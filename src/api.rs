@@ -5,7 +5,9 @@
 //!  GET /                   the page
 //!  GET /v1/quotas          the tree          GET /v1/quotas/{name}   one group
 //!  GET /v1/usage           whole hours       GET /v1/events          the log, as it grows
-//!  GET /v1/workloads       what is charged   GET /v1/pods/{uid}      one pod, segment by segment
+//!  GET /v1/workloads       what is charged   GET /v1/pods            what runs
+//!  GET /v1/pods/{uid}      one pod, segment by segment
+//!  GET /v1/burndown        how a budget came to what is left of it
 //!  GET /v1/refusals        who heard no      GET /v1/state           the tree of a while ago
 //!  POST /v1/fits           would it fit?
 //! ```
@@ -16,6 +18,7 @@
 
 pub mod access;
 mod answer;
+mod burndown;
 mod events;
 pub mod fits;
 pub mod openapi;
@@ -24,6 +27,7 @@ mod pods;
 mod problem;
 mod quotas;
 mod refusals;
+mod running;
 mod server;
 mod state;
 mod usage;
@@ -146,8 +150,10 @@ fn routes(source: Source, ending: watch::Receiver<bool>) -> Router {
         .route("/v1/quotas", get(quotas::all))
         .route("/v1/quotas/{name}", get(quotas::one))
         .route("/v1/usage", get(usage::usage))
+        .route("/v1/burndown", get(burndown::burndown))
         .route("/v1/events", get(events::events))
         .route("/v1/workloads", get(workloads::workloads))
+        .route("/v1/pods", get(running::pods))
         .route("/v1/pods/{uid}", get(pods::one))
         .route("/v1/refusals", get(refusals::refusals))
         .route("/v1/state", get(state::state))
@@ -156,9 +162,7 @@ fn routes(source: Source, ending: watch::Receiver<bool>) -> Router {
         .route_layer(middleware::from_fn_with_state(api.clone(), identify));
     Router::new()
         .merge(asked)
-        .route("/", get(page::html))
-        .route("/page.css", get(page::css))
-        .route("/page.js", get(page::js))
+        .merge(page::routes())
         .fallback(async || {
             Problem::not_found("there is nothing under this path; see / or /v1/quotas")
         })

@@ -1,6 +1,6 @@
 //! The API as OpenAPI 3.1 describes it, made of the types that answer; `schemas/api/openapi.json` is committed.
 
-use super::{fits, pods, problem, quotas, refusals, usage, workloads};
+use super::{burndown, fits, pods, problem, quotas, refusals, running, usage, workloads};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -58,6 +58,7 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
                "schema": {"type": "string", "minLength": 1}})
     };
     let query = |name: &str, about: &str, schema: Value| json!({"name": name, "in": "query", "description": about, "schema": schema});
+    let required = |name: &str, about: &str, schema: Value| json!({"name": name, "in": "query", "required": true, "description": about, "schema": schema});
     let shared = |name: &str| json!({"$ref": format!("#/components/parameters/{name}")});
     let limit = |most: usize| {
         query(
@@ -85,15 +86,28 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
         "/v1/workloads": {"get": asked::<workloads::Page>(generator, "workloads",
             "What is charged for each workload at present.",
             vec![shared("group"), limit(workloads::MOST), shared("page")])},
+        "/v1/pods": {"get": asked::<running::Page>(generator, "pods",
+            "What runs, newest first; as far as pods are remembered (35 days).",
+            vec![shared("group"), query("scope", "The group alone, or its whole subtree.", json!(scope)),
+                 query("at", "What ran at this instant, by what is known now.", instant()),
+                 limit(running::MOST), shared("page")])},
+        "/v1/burndown": {"get": asked::<burndown::Course>(generator, "burndown",
+            "How a budget came to what is left of it, by the limits and the tree of now.",
+            vec![required("group", "The group.", json!({"type": "string"})),
+                 required("key", "A budget that it lists: `cash/K`.", json!({"type": "string"})),
+                 query("from", "The first point; the begin of the period or of the account if not given.", instant()),
+                 query("to", "The last point; now if not given.", instant()),
+                 query("by", "The length between points; a day if not given.", json!(by))])},
         "/v1/pods/{uid}": {"get": asked::<pods::Pod>(generator, "pod",
             "One pod, segment by segment.",
             vec![name("uid", "Its uid."), query("cluster", "Its cluster, where several have this uid.", json!({"type": "string"}))])},
         "/v1/refusals": {"get": asked::<refusals::Page>(generator, "refusals",
             "What was refused and why, newest first.",
-            vec![shared("group"), limit(refusals::MOST), shared("page")])},
+            vec![shared("group"), query("scope", "The group alone, or its whole subtree.", json!(scope)),
+                 query("at", "What was told by then.", instant()), limit(refusals::MOST), shared("page")])},
         "/v1/state": {"get": asked::<quotas::Page>(generator, "state",
             "The tree as it stood, by the records that were published by then.",
-            vec![json!({"name": "at", "in": "query", "required": true, "schema": instant()}),
+            vec![required("at", "The instant.", instant()),
                  limit(quotas::MOST), shared("page")])},
         "/v1/fits": {"post": fits(generator)},
         "/v1/events": {"get": events()},

@@ -6,6 +6,7 @@ use super::{
     problem::Problem,
 };
 use crate::domain::{
+    event::CashPeriod,
     names::GroupId,
     standing::{Group, Tree},
     time::Timestamp,
@@ -45,12 +46,16 @@ pub(super) struct Page {
 
 /// One group, with the names around it.
 #[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(rename = "Quota")]
 pub(super) struct One {
     at: Timestamp,
     position: u64,
     #[serde(flatten)]
     group: Group,
+    /// When the budgets of its tree begin anew and what goes over, if its root says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cash_period: Option<CashPeriod>,
     /// Everything above it, the nearest first.
     above: Vec<String>,
     children: Vec<String>,
@@ -100,7 +105,9 @@ pub(super) async fn one(
             let around = book.map(|book| (told(&book.above(id)), told(book.children(id))));
             let (above, mut children) = around.unwrap_or_default();
             children.sort();
-            Ok(One { at, position: view.ledger().position(), group, above, children })
+            let cash_period = book.and_then(|book| book.cash_period(id)).cloned();
+            let position = view.ledger().position();
+            Ok(One { at, position, group, cash_period, above, children })
         })
         .await?;
     answer(&headers, (one.position, one.at), &one)

@@ -7,11 +7,13 @@ use super::{
     answer::{answer, limited, read_token, token},
     events::tenant,
     problem::Problem,
+    usage::Scope,
     view::View,
 };
 use crate::{
     domain::{
         event::{Data, Kind, ObjectRef, Position, WorkloadsRefused},
+        names::{GroupId, Set},
         text::Text,
         time::Timestamp,
     },
@@ -40,6 +42,9 @@ const WINDOWS: u64 = 10;
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
     group: Option<String>,
+    #[serde(default)]
+    scope: Scope,
+    at: Option<String>,
     limit: Option<usize>,
     page: Option<String>,
 }
@@ -70,13 +75,21 @@ struct Refusal {
     last: Timestamp,
 }
 
+/// Which refusals are asked for.
+struct Wanted {
+    /// Of these groups; `None`: of all.
+    groups: Option<Set<GroupId>>,
+    /// By records that were published by then.
+    told_by: Option<Timestamp>,
+}
+
 pub(super) async fn refusals(
     State(api): Shared,
     Extension(sees): Seen,
     headers: HeaderMap,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(Asked { group, limit, page }) = asked?;
+    let Query(Asked { group, scope, at: told_by, limit, page }) = asked?;
     let limit = limited(limit, USUAL, MOST)?;
     let before = page.as_deref().map(read_token::<1>).transpose()?;
     let before = before.map(|[at]| {
@@ -84,14 +97,20 @@ pub(super) async fn refusals(
         at.parse::<Position>().map_err(|_| wrong())
     });
     let before = before.transpose()?;
+    let told_by = told_by.map(|text| {
+        let wrong = |why| Problem::wrong("at", &text, &format!("is no instant: {why}"));
+        Timestamp::parse(&text).map_err(wrong)
+    });
+    let told_by = told_by.transpose()?;
     // The group is looked for first, and the position that the answer is of is taken.
-    let named = group.clone();
-    let (position, at) = api
+    let (groups, position, at) = api
         .ask(sees.clone(), move |view, at| {
-            named.map(|name| view.group(&name)).transpose()?;
-            Ok((view.ledger().position(), at))
+            let group = group.map(|name| view.group(&name)).transpose()?;
+            let groups = group.map(|group| scope.of(view, group));
+            Ok((groups, view.ledger().position(), at))
         })
         .await?;
+    let wanted = Wanted { groups, told_by };
     let mut end = before.map_or(position, |before| before.saturating_sub(1)).min(position);
     let mut refusals = Vec::new();
     let _place = api.place().await?;
@@ -100,7 +119,7 @@ pub(super) async fn refusals(
             break;
         }
         let begin = end.saturating_sub(WINDOW);
-        let mut window = read(&api, &sees, group.as_deref(), begin.saturating_add(1), end).await?;
+        let mut window = read(&api, &sees, &wanted, begin.saturating_add(1), end).await?;
         window.reverse();
         refusals.extend(window);
         end = begin;
@@ -121,7 +140,7 @@ pub(super) async fn refusals(
 async fn read(
     api: &Api,
     sees: &Sees,
-    group: Option<&str>,
+    wanted: &Wanted,
     first: Position,
     last: Position,
 ) -> Result<Vec<Refusal>, Problem> {
@@ -137,6 +156,7 @@ async fn read(
                 continue;
             }
             if let Ok(Decoded::Event(event)) = decoder.decode(&scanned)
+                && wanted.told_by.is_none_or(|at| event.recorded_at <= at)
                 && let Data::WorkloadsRefused(batch) = event.data
             {
                 batches.push((position, batch));
@@ -146,7 +166,7 @@ async fn read(
             let ledger = source.projection.ledger();
             let view = View::new(&ledger, sees)?;
             batches.into_iter().for_each(|(position, batch)| {
-                refusals.extend(shown(&view, group, position, batch));
+                refusals.extend(shown(&view, wanted, position, batch));
             });
         }
         if records.next_position() > last {
@@ -158,13 +178,14 @@ async fn read(
 
 fn shown<'b>(
     view: &'b View<'_>,
-    group: Option<&'b str>,
+    wanted: &'b Wanted,
     position: Position,
     batch: WorkloadsRefused<'b>,
 ) -> impl Iterator<Item = Refusal> + 'b {
     let is_wanted = move |name: &Text<'_>| {
-        (view.is_whole() || view.known(name).is_some())
-            && group.is_none_or(|group| **name == *group)
+        let group = view.known(name);
+        (view.is_whole() || group.is_some())
+            && wanted.groups.as_ref().is_none_or(|all| group.is_some_and(|g| all.contains(&g)))
     };
     let refusals = batch.refusals.into_iter().filter(move |refused| is_wanted(&refused.group));
     refusals.map(move |refused| Refusal {

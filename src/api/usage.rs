@@ -10,7 +10,7 @@ use crate::domain::{
     history::Unit as Period,
     hours::NanoHours,
     ledger::Ledger,
-    names::{GroupId, KeyId},
+    names::{GroupId, KeyId, Set},
     quota::Unit,
     time::{HOUR_MS, Timestamp},
 };
@@ -64,6 +64,16 @@ pub(super) enum Scope {
     Own,
     /// These, and those of all groups below.
     Subtree,
+}
+
+impl Scope {
+    /// The groups that it takes in.
+    pub(super) fn of(self, view: &View<'_>, group: GroupId) -> Set<GroupId> {
+        match self {
+            Self::Subtree => view.subtree(group).into_iter().collect(),
+            Self::Own => std::iter::once(group).collect(),
+        }
+    }
 }
 
 /// What is asked, checked.
@@ -177,7 +187,7 @@ fn instant(parameter: &str, text: &str) -> Result<Timestamp, Problem> {
 }
 
 /// `from`, every end of a period between, and `to`.
-fn bounds(
+pub(super) fn bounds(
     from: Timestamp,
     to: Timestamp,
     by: Option<By>,

@@ -43,6 +43,9 @@ pub struct Group {
     /// Of `NotReady`: the rule that its newest object breaks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
+    /// When its account was opened: spend counts from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opened: Option<Timestamp>,
     /// Listed keys; of a group that nobody declared all that it used.
     #[cfg_attr(feature = "cli", schemars(with = "Vec<RowJson>"))]
     pub keys: Vec<Row>,
@@ -258,7 +261,8 @@ impl Gather<'_> {
             let parent = book.parents(*id).first().map(|p| name(*p));
             let group = name(*id);
             let keys = self.keys(book, *id, state, spent.get(&group).unwrap_or(&none));
-            Group { group, parent, depth: *depth, state, reason, keys }
+            let opened = book.opened(*id);
+            Group { group, parent, depth: *depth, state, reason, opened, keys }
         };
         places.iter().map(group).collect()
     }

@@ -4,8 +4,11 @@
     python page.py                            the names of all cases"""
 
 import sys
+from urllib.parse import quote
 
-from browser import CONTRASTS, PHONE, WIDE, address, ask, ask_all, expect, group, opened, shown
+from browser import CONTRASTS, PATIENCE_MS, PHONE, WIDE, address, ask, ask_all, expect, group, opened, shown
+
+CARDS = "cash/limits.nvidia.com/gpu"
 
 CASES = {}
 
@@ -33,7 +36,7 @@ def cut(text):
 
 def assert_row(line, row):
     """A line of the table of limits says what the API says: whole in titles, cut where it is read."""
-    cells = line.locator("td")
+    cells = line.locator("th, td")
     for at, field in enumerate(["hard", "used", "left", "selfUsed"], 1):
         text, cell = row[field], cells.nth(at)
         if text is None:
@@ -135,6 +138,255 @@ def texts_stand_out_in_dark_and_in_light(server):
                 assert not faint, f"{scheme}, {one['group']}: {faint}"
             grounds.add(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
     assert len(grounds) == 2, grounds
+
+
+@case
+def what_is_left_is_drawn_as_the_api_says(server):
+    with opened(server) as page:
+        for name, key in [("language", CARDS), ("research", CARDS), ("acme", CARDS)]:
+            group(page, name)
+            points = ask(server, f"/v1/burndown?group={name}&key={key}&by=hour")["points"]
+            days = [point for point in points if "T00:00:00.000Z" in point["at"]]
+            assert len(days) == 14, days
+            page.locator(f'[data-keep="numbers of {key}"] summary').click()
+            lines = page.locator(f'[data-keep="{key} in numbers"] tbody tr')
+            expect(lines).to_have_count(len(days))
+            for line, day in zip(lines.all(), days):
+                expect(line.locator("td").nth(1)).to_have_attribute("title", day["used"])
+                expect(line.locator("td").nth(2)).to_have_attribute("title", day["left"])
+            row = next(row for row in ask(server, address(name))["keys"] if row["key"] == key)
+            assert (points[-1]["used"], points[-1]["left"]) == (row["used"], row["left"])
+            end = row["exhaustedAt"]
+            expect(page.locator(f'.verdict time[title="{end}"]')).to_contain_text(end[:19].replace("T", " "))
+
+
+@case
+def pods_that_run_are_those_of_the_api(server):
+    with opened(server) as page:
+        shown_pods = 0
+        for one in groups(server):
+            name = one["group"]
+            group(page, name)
+            pods = ask_all(server, f"/v1/pods?group={quote(name, safe='')}&scope=subtree", "pods")
+            shown_pods += len(pods)
+            button = page.get_by_role("button", name="More pods")
+            while button.count():
+                before = page.locator("tr[data-pod]").count()
+                button.click()
+                expect(page.locator("tr[data-pod]").nth(before)).to_be_attached()
+                page.wait_for_function("() => ![...document.querySelectorAll('button.plain')].some((one) => one.disabled)")
+            lines = page.locator("tr[data-pod]")
+            expect(lines).to_have_count(len(pods))
+            told = lines.evaluate_all("""all => all.map((line) => [line.dataset.pod, line.cells[1].textContent,
+                Object.fromEntries(line.cells[3].title.split("\\n").map((pair) => pair.split(" "))), line.cells[4].title])""")
+            assert told == [[pod["uid"], pod["group"] or "(no group)", pod["held"], pod["from"]] for pod in pods], name
+        assert shown_pods > 10, shown_pods
+
+
+@case
+def refusals_are_those_of_the_api_with_their_reasons(server):
+    with opened(server) as page:
+        for name in ["acme", "language", "platform"]:
+            group(page, name)
+            expected = ask_all(server, f"/v1/refusals?group={name}&scope=subtree", "refusals")
+            lines = page.locator(".refusals li")
+            button = page.get_by_role("button", name="Older refusals")
+            while button.count() and lines.count() < len(expected):
+                before = lines.count()
+                button.click()
+                expect(lines.nth(before)).to_be_attached()
+                page.wait_for_function("() => ![...document.querySelectorAll('button.plain')].some((one) => one.disabled)")
+            expect(lines).to_have_count(len(expected))
+            for line, one in zip(lines.all(), expected):
+                expect(line.locator("time")).to_have_attribute("datetime", one["last"])
+                expect(line.locator(".reason")).to_have_text(one["reason"])
+                expect(line.locator("> .what")).to_have_text(one["message"])
+                expect(line.locator(".who")).to_contain_text(one["workload"]["name"])
+            assert name != "acme" or len(expected) > 5, expected
+
+
+@case
+def the_slider_shows_any_past_state(server):
+    with opened(server) as page:
+        group(page, "language")
+        slider = page.get_by_role("slider", name="State at")
+        slider.focus()
+        page.keyboard.press("Home")
+        expect(page.locator("#past-state")).to_contain_text("As it stood then")
+        page.keyboard.press("End")
+        expect(page.locator("#past-state")).to_have_text("")
+        for _ in range(100):
+            page.keyboard.press("ArrowLeft")
+        at = "2026-11-11T20:00:00.000Z"
+        expect(slider).to_have_attribute("aria-valuetext", "2026-11-11 20:00 UTC")
+        expect(page).to_have_url(f"{server}/#group=language&at={at.replace(':', '%3A')}")
+        assert_state(page, server, at, "language")
+        # A link to an instant is enough, and it is any instant.
+        other = "2026-11-06T10:37:12.345Z"
+        page.goto(f"{server}/#group=search&at={other}")
+        page.reload()
+        assert_state(page, server, other, "search")
+        page.get_by_label("Instant, UTC").fill("2026-11-09T06:30")
+        page.get_by_label("Instant, UTC").press("Tab")
+        assert_state(page, server, "2026-11-09T06:30:00.000Z", "search")
+        page.get_by_role("button", name="Now", exact=True).click()
+        shown(page, "search")
+        expect(page.locator("#past-state")).to_have_text("")
+        for line, row in zip(page.locator("#group tr[data-key]").all(), ask(server, address("search"))["keys"]):
+            assert_row(line, row)
+
+
+def assert_state(page, server, at, name):
+    """The page shows the tree and a group as they stood."""
+    state = ask(server, f"/v1/state?at={at}")
+    expect(page.locator("#past-state")).to_contain_text(f"position {state['position']}.")
+    shown(page, name)
+    names = page.locator("#tree [role=treeitem]").evaluate_all("all => all.map((item) => item.dataset.group)")
+    assert names == [group["group"] for group in state["groups"]], (at, names)
+    one = next(group for group in state["groups"] if group["group"] == name)
+    lines = page.locator("#group tr[data-key]")
+    expect(lines).to_have_count(len(one["keys"]))
+    for line, row in zip(lines.all(), one["keys"]):
+        assert_row(line, row)
+    for instant in page.locator(".refusals time").evaluate_all("all => all.map((time) => time.dateTime)"):
+        assert instant <= at, (instant, at)
+    pods = ask_all(server, f"/v1/pods?group={name}&scope=subtree&at={at}&limit=50", "pods")
+    told = page.locator("tr[data-pod]").evaluate_all("all => all.map((line) => line.dataset.pod)")
+    assert told == [pod["uid"] for pod in pods[:50]], at
+
+
+REFUSED = "the server responded with a status of 40"
+
+
+@case
+def who_has_a_token_enters_it_and_sees_their_subtree(server):
+    token = "token of research"
+    with opened(server, errors=[REFUSED]) as page:
+        expect(page.get_by_role("heading", name="This server asks for a token")).to_be_visible()
+        expect(page.locator("#house")).to_be_hidden()
+        expect(page.get_by_label("Token", exact=True)).to_be_focused()
+        page.keyboard.type("token of nobody")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_have_text("This token is not known here.")
+        expect(page.get_by_label("Token", exact=True)).to_be_focused()
+        page.keyboard.type(token)
+        page.keyboard.press("Enter")
+        expect(page.locator("#house")).to_be_visible()
+        expect(page.locator("#door")).to_be_hidden()
+        told = groups(server, token)
+        assert [one["group"] for one in told] == ["research", "language", "sweeps", "vision"]
+        expect(page.locator("#tree [role=treeitem]")).to_have_count(len(told))
+        for one in told:
+            group(page, one["group"])
+            for line, row in zip(page.locator("#group tr[data-key]").all(), one["keys"]):
+                assert_row(line, row)
+        expect(page.locator("#feed-state")).to_have_text("live")
+        expect(page.locator("#feed li").first).to_be_visible()
+        text = page.locator("body").inner_text()
+        assert "acme" not in text and "products" not in text and token not in text
+        kept = page.evaluate("[location.href, document.cookie, localStorage.length, history.length]")
+        assert token not in str(kept) and kept[2] == 0, kept
+        assert not [url for url in page.asked if "token" in url], page.asked
+        page.reload()
+        expect(page.locator("#tree [role=treeitem]")).to_have_count(len(told))
+        page.get_by_role("button", name="Forget the token").click()
+        expect(page.locator("#door")).to_be_visible()
+        text = page.locator("body").inner_text()
+        assert "research" not in text and "language" not in text, text
+        assert page.evaluate("sessionStorage.length") == 0
+        page.reload()
+        expect(page.locator("#door")).to_be_visible()
+
+
+@case
+def a_group_narrows_what_a_token_shows(server):
+    with opened(server, viewport=PHONE, errors=[REFUSED]) as page:
+        expect(page.locator("#door")).to_be_visible()
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+        page.get_by_label("Token", exact=True).fill("token of language")
+        page.get_by_label("Group", exact=True).fill("research")
+        page.get_by_role("button", name="Look").click()
+        expect(page.get_by_role("alert")).to_contain_text("research")
+        expect(page.get_by_label("Group", exact=True)).to_be_focused()
+        page.get_by_label("Token", exact=True).fill("ключ")
+        page.get_by_role("button", name="Look").click()
+        expect(page.get_by_role("alert")).to_contain_text("ASCII")
+        page.get_by_label("Token", exact=True).fill("token of *")
+        page.get_by_label("Group", exact=True).fill("language")
+        page.get_by_role("button", name="Look").click()
+        expect(page.locator("#tree [role=treeitem]")).to_have_count(1)
+        expect(page.locator("#whom")).to_have_text("with a token, of language")
+        shown(page, "language")
+
+
+@case
+def a_budget_that_begins_anew_says_in_which_period_it_is(server):
+    with opened(server) as page:
+        for name in ["fund", "fund-a", "fund-b"]:
+            group(page, name)
+            one = ask(server, address(name))
+            row = next(row for row in one["keys"] if row["key"] == "cash/limits.cpu")
+            line = page.locator('[data-period="cash/limits.cpu"]')
+            times = line.locator("time").evaluate_all("all => all.map((time) => time.dateTime)")
+            assert times == [row["period"]["from"], row["period"]["to"]] == ["2026-11-15T23:00:00.000Z", "2026-11-22T23:00:00.000Z"], times
+            expect(line).to_contain_text("16 Nov 2026, 00:00 to 23 Nov 2026, 00:00 Europe/Berlin")
+            expect(line).to_contain_text("every week; what is left or used beyond it goes over, at most 50\u202f% of hard")
+            expect(line.locator("span").first).to_have_attribute("title", row["carried"])
+            words = "were overspent before" if row["carried"].startswith("-") else "were carried over"
+            expect(line.locator("span").first).to_have_text(f"{cut(row['carried'].lstrip('-'))} core-hours {words}")
+            assert_row(page.locator('#group tr[data-key="cash/limits.cpu"]'), row)
+        carried = {name: ask(server, address(name))["keys"][-1]["carried"] for name in ["fund-a", "fund-b"]}
+        assert float(carried["fund-a"]) > 0 > float(carried["fund-b"]), carried
+
+
+@case
+def hostile_names_are_texts(server):
+    told = groups(server)
+    hostile = [one["group"] for one in told if not one["group"].startswith("fund")]
+    assert len(hostile) >= 8, hostile
+    with opened(server, viewport=PHONE) as page:
+        dialogs = []
+        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+        items = page.locator("#tree [role=treeitem]")
+        expect(items).to_have_count(len(told))
+        names = items.evaluate_all("all => all.map((item) => item.dataset.group)")
+        assert names == [one["group"] for one in told]
+        for name in hostile:
+            items.nth(names.index(name)).click()
+            shown(page, name)
+            expect(page.locator("#group .bad").first).to_be_attached()
+            expect(page.locator("tr[data-pod]").first).to_be_attached()
+            strange = page.evaluate("document.querySelectorAll('img, iframe, object, body script, [onerror], [onclick]').length")
+            wide = page.evaluate("document.scrollingElement.scrollWidth")
+            assert (strange, wide <= PHONE["width"]) == (0, True), (name, strange, wide)
+        page.locator("#tree [role=treeitem]").nth(names.index("fund")).click()
+        shown(page, "fund")
+        refused = ask_all(server, "/v1/refusals?group=fund", "refusals")
+        texts = page.locator(".refusals .what").evaluate_all("all => all.map((text) => text.textContent)")
+        assert len(refused) > 7 and texts == [one["message"] for one in refused], texts
+        assert not dialogs, dialogs
+
+
+@case
+def what_comes_is_shown_while_one_looks(server):
+    with opened(server) as page:
+        group(page, "fund-a")
+        expect(page.locator("#feed-state")).to_have_text("live")
+        pods = lambda: page.locator("tr[data-pod]").count()
+        before = (pods(), int(page.locator("#feed .pos").first.inner_text()))
+        page.locator("#find").focus()
+        page.wait_for_function(f"() => document.querySelectorAll('tr[data-pod]').length > {before[0] + 1}", timeout=PATIENCE_MS)
+        expect(page.locator("#find")).to_be_focused()
+        positions = [int(text) for text in page.locator("#feed .pos").all_inner_texts()]
+        assert positions[0] > before[1] and positions == list(range(positions[0], positions[-1] - 1, -1)), positions
+        # What is looked at stays: an instant of the past does not move with the log.
+        page.goto(f"{server}/#group=fund-a&at=2026-11-18T12:00:00.000Z")
+        expect(page.locator("#past-state")).to_contain_text("As it stood then")
+        shown(page, "fund-a")
+        still = page.locator("#past-state").inner_text()
+        newest = int(page.locator("#feed .pos").first.inner_text())
+        page.wait_for_function(f"() => Number(document.querySelector('#feed .pos').textContent) > {newest + 3}", timeout=PATIENCE_MS)
+        expect(page.locator("#past-state")).to_have_text(still)
 
 
 if __name__ == "__main__":

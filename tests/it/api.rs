@@ -5,6 +5,7 @@ mod browser;
 mod clients;
 mod commands;
 mod described;
+mod now;
 mod queries;
 mod tenants;
 
@@ -304,10 +305,17 @@ async fn without_tokens_it_listens_on_this_host_only() {
 
 #[test]
 fn the_page_needs_nothing_from_elsewhere() {
-    for (path, kind) in
-        [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")]
-    {
-        let answer = get_with(SERVED.address, path, "");
+    let mut files = vec![
+        ("/".to_owned(), "text/html"),
+        ("/page.css".to_owned(), "text/css"),
+        ("/page.js".to_owned(), "text/javascript"),
+    ];
+    let imported = get_with(SERVED.address, "/page.js", "").body;
+    let names = imported.split(" from \".").skip(1).map(|rest| rest.split('"').next().unwrap());
+    files.extend(names.map(|name| (name.to_owned(), "text/javascript")));
+    assert!(files.len() > 6, "{files:?}");
+    for (path, kind) in files {
+        let answer = get_with(SERVED.address, &path, "");
         assert_eq!(answer.status, 200, "{path}");
         assert!(answer.head.contains(kind), "{path}: {}", answer.head);
         assert!(answer.head.contains("default-src 'none'"), "{path}: {}", answer.head);

@@ -94,6 +94,13 @@ impl Book {
         self.current(group, at).map(|current| current.span)
     }
 
+    /// When the budgets of `group`'s tree begin anew and what goes over, if its root says so.
+    #[must_use]
+    pub fn cash_period(&self, group: GroupId) -> Option<&CashPeriod> {
+        let terms = &self.account(self.root_in_force(group))?.terms;
+        terms.last()?.spec.cash_period.as_deref()
+    }
+
     /// What went over into `group`'s budget for `key` from the period before the one that `at` lies in; below zero if
     /// it had overspent.
     #[must_use]

@@ -152,6 +152,12 @@ impl Meter {
         self.pods.iter().map(|(_, pod)| pod)
     }
 
+    /// The last instant of any pod that was forgotten; `None` while every pod is remembered.
+    #[must_use]
+    pub const fn forgotten_until(&self) -> Option<Timestamp> {
+        self.forgotten_until
+    }
+
     /// How many pods are remembered, ended ones included.
     #[must_use]
     pub fn remembered(&self) -> usize {

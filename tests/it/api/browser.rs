@@ -1,16 +1,37 @@
 //! The page in a real browser: each case of `tests/browser/page.py` is a test here, at the servers that it asks for.
 
+mod company;
+
 use super::{Demo, SERVED};
 use crate::shared::skip;
+use company::Company;
 use std::{
     env,
+    panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     process::Command,
+    sync::{
+        LazyLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
 };
 
 /// Where the simulated fortnight is served to everybody.
 fn open() -> String {
     format!("http://{}", SERVED.address)
+}
+
+/// The same, to who has a token.
+fn tenants() -> String {
+    format!("http://{}", SERVED.tenants)
+}
+
+/// Where a log is served that was made by hand.
+fn company() -> String {
+    static COMPANY: LazyLock<Company> = LazyLock::new(Company::open);
+    format!("http://{}", COMPANY.address)
 }
 
 /// Each test, the case that it is, and the servers that the case asks.
@@ -28,6 +49,14 @@ cases! {
     a_group_is_found_by_a_part_of_its_name(open());
     nothing_is_wider_than_a_phone(open());
     texts_stand_out_in_dark_and_in_light(open());
+    what_is_left_is_drawn_as_the_api_says(open());
+    pods_that_run_are_those_of_the_api(open());
+    refusals_are_those_of_the_api_with_their_reasons(open());
+    the_slider_shows_any_past_state(open());
+    who_has_a_token_enters_it_and_sees_their_subtree(tenants());
+    a_group_narrows_what_a_token_shows(tenants());
+    a_budget_that_begins_anew_says_in_which_period_it_is(company());
+    hostile_names_are_texts(company());
 }
 
 #[test]
@@ -37,11 +66,33 @@ fn the_demo_shows_the_page() {
     demo.end();
 }
 
+/// The case that needs somebody who acts meanwhile.
+const LIVE: &str = "what_comes_is_shown_while_one_looks";
+
+#[test]
+fn what_comes_is_shown_while_one_looks() {
+    let (company, done) = (Company::open(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                company.starts("fund-a", "2026-11-20T11:00:00Z", "100m");
+                thread::sleep(Duration::from_millis(500));
+            }
+        });
+        let ran = panic::catch_unwind(AssertUnwindSafe(|| {
+            run(LIVE, || vec![format!("http://{}", company.address)]);
+        }));
+        done.store(true, Ordering::Relaxed);
+        ran.unwrap_or_else(|why| panic::resume_unwind(why));
+    });
+}
+
 #[test]
 fn every_case_is_a_test() {
     let Some(mut python) = python("every_case_is_a_test") else { return };
     let told = String::from_utf8(python.output().unwrap().stdout).unwrap();
-    assert_eq!(told.lines().collect::<Vec<_>>(), CASES);
+    let cases: Vec<_> = CASES.iter().copied().chain([LIVE]).collect();
+    assert_eq!(told.lines().collect::<Vec<_>>(), cases);
 }
 
 /// Runs a case, where there is a browser.

@@ -62,6 +62,8 @@ fn answers_are_as_described() {
         ("/v1/usage?by=day&from=2026-11-02T00:00:00Z", "/v1/usage"),
         ("/v1/workloads?limit=3", "/v1/workloads"),
         ("/v1/refusals", "/v1/refusals"),
+        ("/v1/pods?at=2026-11-09T12:00:00Z", "/v1/pods"),
+        ("/v1/burndown?group=language&key=cash/limits.nvidia.com/gpu", "/v1/burndown"),
         (&pod, "/v1/pods/{uid}"),
         (&state, "/v1/state"),
     ] {

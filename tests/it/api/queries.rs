@@ -23,7 +23,7 @@ use std::{
     sync::Arc,
 };
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
@@ -32,7 +32,7 @@ fn milli(value: &Value) -> i128 {
 }
 
 /// Every record of the log, as it stands there.
-fn lines() -> Vec<String> {
+pub(super) fn lines() -> Vec<String> {
     let all = bizrq(&["log", "tail", "--from", "1", "-o", "lines"]);
     all.lines().map(str::to_owned).collect()
 }
@@ -74,15 +74,8 @@ fn workloads_are_charged_what_their_groups_use_themselves() {
 
 #[test]
 fn pods_hold_together_what_is_metered() {
-    let mut uids = BTreeSet::new();
-    for line in lines() {
-        let event: Value = serde_json::from_str(&line).unwrap();
-        if text(&event["type"]).starts_with("io.bizrq.pod.started.") {
-            uids.insert(text(&event["data"]["uid"]));
-        }
-    }
     let mut segments = Vec::new();
-    for uid in &uids {
+    for uid in &started() {
         let pod = get(&format!("/v1/pods/{uid}"));
         assert_eq!(pod["uid"], **uid);
         for segment in pod["segments"].as_array().unwrap() {
@@ -95,6 +88,13 @@ fn pods_hold_together_what_is_metered() {
     }
     let meter: Value = serde_json::from_str(&bizrq(&["meter", "--at", END, "-o", "json"])).unwrap();
     assert_eq!(sums(&segments), sums(meter["usage"].as_array().unwrap()));
+}
+
+/// Uids of all pods that ever started.
+pub(super) fn started() -> BTreeSet<String> {
+    let events = lines().into_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    let started = events.filter(|event| text(&event["type"]).starts_with("io.bizrq.pod.started."));
+    started.map(|event| text(&event["data"]["uid"])).collect()
 }
 
 #[test]
@@ -222,6 +222,32 @@ fn what_makes_no_sense_is_told_here_too() {
         ("/v1/refusals?limit=0", 400, "from 1 to 1000"),
         ("/v1/refusals?page=7a7a", 400, "no token"),
         ("/v1/refusals?group=nobody", 404, "nobody"),
+        ("/v1/refusals?at=then", 400, "no instant"),
+        ("/v1/pods?group=nobody", 404, "nobody"),
+        ("/v1/pods?at=2099-01-01T00:00:00Z", 400, "lies ahead"),
+        ("/v1/pods?at=then", 400, "no instant"),
+        ("/v1/pods?page=7a7a", 400, "no token"),
+        ("/v1/pods?page=7a0000", 400, "no token"),
+        ("/v1/pods?scope=all", 400, "scope"),
+        ("/v1/burndown?group=language", 400, "key"),
+        ("/v1/burndown?group=language&key=limits.cpu", 400, "no budget"),
+        ("/v1/burndown?group=search&key=cash/limits.nvidia.com/gpu", 400, "no budget"),
+        ("/v1/burndown?group=nobody&key=cash/limits.nvidia.com/gpu", 404, "nobody"),
+        (
+            "/v1/burndown?group=acme&key=cash/limits.nvidia.com/gpu&to=2099-01-01T00:00:00Z",
+            400,
+            "lies ahead",
+        ),
+        (
+            "/v1/burndown?group=acme&key=cash/limits.nvidia.com/gpu&from=2026-11-17T00:00:00Z",
+            400,
+            "lies behind",
+        ),
+        (
+            "/v1/burndown?group=acme&key=cash/limits.nvidia.com/gpu&by=hour&from=2025-01-01T00:00:00Z",
+            400,
+            "366",
+        ),
         ("/v1/pods/nobody", 404, "nobody"),
         ("/v1/pods/nobody?cluster=x", 404, "nobody"),
     ] {

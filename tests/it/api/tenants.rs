@@ -135,6 +135,9 @@ fn ways(group: &str) -> Vec<(String, String)> {
         plain(format!("/v1/quotas?page={page}")),
         plain(format!("/v1/usage?group={group}")),
         plain(format!("/v1/usage?group={group}&scope=subtree&by=month")),
+        plain(format!("/v1/pods?group={group}&scope=subtree")),
+        plain(format!("/v1/refusals?group={group}&scope=subtree")),
+        plain(format!("/v1/burndown?group={group}&key=cash/limits.nvidia.com/gpu")),
         ("/v1/quotas".to_owned(), format!("bizrq-group: {group}\r\n")),
         ("/v1/usage".to_owned(), format!("bizrq-group: {group}\r\n")),
     ]
@@ -185,6 +188,7 @@ fn no_answer_to_a_tenant_names_a_group_that_is_hidden() {
         let hidden: BTreeSet<_> = all.iter().filter(|group| !shown.contains(*group)).collect();
         let mut answers = vec![
             as_tenant(top, "/v1/quotas"),
+            as_tenant(top, "/v1/pods?at=2026-11-09T12:00:00Z"),
             as_tenant(top, "/v1/usage?by=day&scope=subtree"),
             as_tenant(top, &format!("/v1/quotas/{top}")),
         ];
@@ -279,7 +283,15 @@ fn without_a_token_there_is_the_page_and_nothing_else() {
     let basic = "authorization: Basic bGFuZ3VhZ2U6\r\n";
     let unknown = bearer("nobody");
     let with_space = format!("authorization: Bearer {} x\r\n", token("language"));
-    for path in ["/v1/quotas", "/v1/quotas/language", "/v1/usage", "/v1/events?last=1"] {
+    let burndown = "/v1/burndown?group=language&key=cash/limits.nvidia.com/gpu";
+    for path in [
+        "/v1/quotas",
+        "/v1/quotas/language",
+        "/v1/usage",
+        "/v1/pods",
+        burndown,
+        "/v1/events?last=1",
+    ] {
         let in_query = format!(
             "{path}{}token=token%20of%20language",
             if path.contains('?') { "&" } else { "?" }
