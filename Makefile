@@ -13,6 +13,7 @@ test: # everything that must hold
 	sh tests/browser.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --test cluster --locked -- -D warnings
 	cargo check -p bizrq --lib --no-default-features --locked
 	cargo check -p bizrq-replay --locked
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --locked

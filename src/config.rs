@@ -45,6 +45,8 @@ pub struct Config {
     pub clusters: Vec<Cluster>,
     /// The cluster whose quota objects are facts.
     pub quota_cluster: String,
+    /// Whether an operator said so.
+    pub quota_cluster_named: bool,
     /// The namespace of bizrq's own Secret and Lease, in every cluster.
     pub namespace: String,
     /// Which kinds ask for what.
@@ -202,6 +204,7 @@ impl Config {
             false => Certificate::None,
         };
         let api_cluster = api_cluster(settings.api_cluster, &clusters)?;
+        let quota_cluster_named = settings.quota_cluster.is_some();
         let quota_cluster = quota_cluster(settings.quota_cluster, &mut clusters)?;
         let log = settings.log.ok_or(Error::Missing {
             setting: "--log",
@@ -221,6 +224,7 @@ impl Config {
             store: settings.store,
             clusters,
             quota_cluster,
+            quota_cluster_named,
             namespace,
             kinds: kinds(&settings.kinds)?,
             labels: labels(&settings.labels)?,

@@ -50,7 +50,9 @@ if [ ! -x "$into/alertmanager/bin/prometheus-alertmanager" ]; then
   sed -i 's|/usr/share/prometheus/alertmanager|.////share/prometheus/alertmanager|g' "$into/alertmanager/bin/prometheus-alertmanager"
 fi
 
-if [ ! -x "$into/schemathesis/bin/schemathesis" ]; then
+# A folder that was copied or moved has scripts that name the old one: asked, not only looked at.
+if ! "$into/schemathesis/bin/schemathesis" --version >/dev/null 2>&1; then
+  rm -rf "$into/schemathesis"
   venv "$into/schemathesis"
   "$into/schemathesis/bin/pip" install -q --disable-pip-version-check schemathesis==4.32.5
 fi

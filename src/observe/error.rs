@@ -29,6 +29,17 @@ pub enum Error {
         /// When it ended.
         at: Timestamp,
     },
+    /// Quota objects of two clusters would be told, each in place of the other's.
+    #[error(
+        "cluster {cluster}: the log has the quota objects of cluster {elsewhere}, and nobody said whose count; give every \
+         bizrq --quota-cluster {elsewhere}, or, if those are to go and {cluster}'s to come, --quota-cluster {cluster}"
+    )]
+    Quotas {
+        /// Its name.
+        cluster: String,
+        /// The other one.
+        elsewhere: String,
+    },
     /// The API server is older than the log.
     #[error(
         "cluster {cluster}: the API server lists {kind} at version {version}, but the log knows version {known}; it was \

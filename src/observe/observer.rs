@@ -9,6 +9,8 @@
 //! When a replica begins or ceases to lead, everything is listed anew: what it tells follows from consistent reads
 //! of its own. It never appends while it does not lead.
 
+mod binding;
+
 use super::{
     error::Error,
     feed::{Ended, Feed, feed},
@@ -25,10 +27,7 @@ use super::{
 use crate::{
     clock,
     decider::Decider,
-    domain::{
-        event::{ClusterBound, Data, Event, EventId},
-        time::Timestamp,
-    },
+    domain::{event::Event, time::Timestamp},
     event_log::EventLog,
     k8s::{context::Context, kinds::Kinds},
     projection::Projection,
@@ -45,13 +44,11 @@ use std::{
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
-    time::{interval, sleep},
+    time::interval,
 };
 
 /// How often what waits is looked at.
 const TICK: Duration = Duration::from_millis(250);
-/// When an API server that does not answer is asked again.
-const AGAIN: Duration = Duration::from_secs(2);
 
 /// A cluster, and how it is observed.
 #[derive(Clone)]
@@ -60,6 +57,8 @@ pub struct Cluster {
     pub name: String,
     /// Quota objects of this cluster are the ones that count.
     pub quotas: bool,
+    /// An operator said so; else they do not while the log has those of another.
+    pub quotas_named: bool,
     /// Labels of nodes that name the model of their CPUs, memory and cards.
     pub node_models: [Option<String>; 3],
     /// Nodes with this label and value (`type`, `virtual-kubelet`) hold nothing: their pods run elsewhere.
@@ -103,6 +102,7 @@ impl Default for Cluster {
         Self {
             name: String::new(),
             quotas: true,
+            quotas_named: false,
             node_models: [const { None }; 3],
             virtual_nodes: Some(("type".into(), "virtual-kubelet".into())),
             default_group: String::new(),
@@ -272,71 +272,6 @@ impl<L: EventLog + 'static> Observer<L> {
             comparing: None,
             sweep: Some(Box::pin(sweeper.run())),
             tasks,
-        }
-    }
-
-    /// Waits until the log is read, and finds out whether the cluster is the one that it knows by this name. Returns
-    /// its uid.
-    async fn bind(&self) -> Result<String, Error> {
-        if self.projection.clone().caught_up().await.is_err() {
-            // The fold has stopped, and says so to everybody.
-            pending::<()>().await;
-        }
-        let found = loop {
-            match self.server.uid_of_namespace("kube-system").await {
-                Ok(uid) => break uid,
-                Err(failure) => (self.cluster.notice)(&format!("namespace kube-system: {failure}")),
-            }
-            sleep(AGAIN).await;
-        };
-        // Whoever led before may have told something a moment ago.
-        if let Ok(head) = self.log.head().await
-            && self.projection.clone().wait_for(head.position).await.is_err()
-        {
-            pending::<()>().await;
-        }
-        let cluster = self.cluster.name.clone();
-        let known = self.projection.ledger().cluster(&cluster);
-        if let Some(at) = known.retired {
-            return Err(Error::Retired { cluster, at });
-        }
-        match known.bound {
-            Some(bound) if *bound != *found => {
-                Err(Error::Rebound { cluster, bound: bound.into(), found })
-            }
-            _ => Ok(found),
-        }
-    }
-
-    /// The first record of a cluster says which one it is.
-    async fn tell_bound(&self, lead: Option<&mut Lead>, uid: String) {
-        let Some(lead) = lead else { return };
-        let name = &self.cluster.name;
-        if self.projection.ledger().cluster(name).bound.is_some() {
-            return;
-        }
-        let now = (self.cluster.now)();
-        let bound = Event {
-            id: EventId::default(),
-            source: format!("/clusters/{name}").into(),
-            subject: format!("clusters/{name}").into(),
-            time: now,
-            recorded_at: now,
-            data: Data::ClusterBound(ClusterBound { uid: uid.into() }),
-        };
-        self.push(&lead.feed, &bound).await;
-    }
-
-    /// An API server that was restored from an older copy knows nothing of what the log holds since, or was `seen`.
-    fn is_newer(&self, topic: &Topic, version: u64, seen: u64) -> Result<(), Error> {
-        let kind = topic.name();
-        let told =
-            self.projection.ledger().cluster(&self.cluster.name).versions.get(&*kind).copied();
-        match told.max(Some(seen)).filter(|known| *known > version) {
-            Some(known) => {
-                Err(Error::Older { cluster: self.cluster.name.clone(), kind, version, known })
-            }
-            None => Ok(()),
         }
     }
 

@@ -135,6 +135,7 @@ pub(super) fn observe(
     let observed = observe::Cluster {
         name: name.clone(),
         quotas: name == config.quota_cluster,
+        quotas_named: config.quota_cluster_named,
         default_group: match &cluster.reviews.missing {
             Missing::Default(group) => group.clone(),
             Missing::Allow | Missing::Refuse => String::new(),

@@ -217,7 +217,9 @@ impl Installed {
             let lease: Value = serde_json::from_str(&lease.out).unwrap();
             let holder = &lease["spec"]["holderIdentity"];
             let place = self.replicas.iter().position(|replica| *holder == replica.name);
-            place.filter(|place| self.replicas[*place].process.is_some()).ok_or(lease.to_string())
+            place
+                .filter(|place| self.replicas[*place].process.is_some())
+                .ok_or_else(|| lease.to_string())
         })
     }
 

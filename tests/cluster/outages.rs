@@ -11,8 +11,11 @@ use super::{
 use serde_json::{Value, json};
 use std::{thread::sleep, time::Duration};
 
+/// How a part dies and comes back.
+type Outage = fn(&mut Installed);
+
 /// Each with a namespace and a group of its name, and what dies.
-const OUTAGES: [(&str, fn(&mut Installed)); 4] = [
+const OUTAGES: [(&str, Outage); 4] = [
     ("replicas-away", both_replicas),
     ("leader-killed", the_leader),
     ("log-restarted", the_log),

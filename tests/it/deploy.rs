@@ -242,6 +242,7 @@ fn every_setting_of_the_pod_exists() {
     let chart = Chart::read()
         .with("webhook.certManager", json!(true))
         .with("labels", json!("group=example.com/team,gpu=example.com/card"))
+        .with("quotaCluster", json!("east"))
         .with("alertmanager", json!("http://alertmanager:9093"));
     let set = of_kind(&chart.render(), "StatefulSet").remove(0);
     let container = &set["spec"]["template"]["spec"]["containers"][0];

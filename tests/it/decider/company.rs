@@ -7,7 +7,7 @@ use bizrq::{
     decider::{Answer, Ask, Expired, Expiry, Former, Missing, Quota, What, Workload},
     domain::{
         event::{
-            Data, Event, EventId, ObserverSynced,
+            Data, Event, EventId, ObjectRef, ObserverSynced,
             Operation::{Create, Delete, Update},
             QuotaDeclared, QuotaRemoved, WorkloadGone, WorkloadObserved,
         },
@@ -19,12 +19,31 @@ use bizrq::{
     event_log::NewEvent,
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
 /// The clusters that ask; quota objects are those of the first.
 pub(crate) const CLUSTERS: [&str; 2] = ["east", "west"];
+
+/// What is made in one cluster often has the uid of what lives in the other, as if that had been restored from a copy.
+/// Here, and in the model's words, numbers of the second cluster are so much further on.
+const SECOND: u32 = 1 << 24;
+
+/// The number of an object that `cluster` calls by `uid`.
+pub(crate) fn number(cluster: &str, uid: &str) -> u32 {
+    let number: u32 = uid.trim_start_matches('u').parse().unwrap();
+    number + if cluster == CLUSTERS[1] { SECOND } else { 0 }
+}
+
+fn is_in(cluster: &str, number: u32) -> bool {
+    (number >= SECOND) == (cluster == CLUSTERS[1])
+}
+
+/// What its cluster calls the object of a number.
+fn object_of(number: u32, name: &str) -> ObjectRef<'static> {
+    object(number % SECOND, name)
+}
 
 /// Objects of both clusters have the same names; here each is called by its cluster, too.
 const NAMES: [&str; 16] = [
@@ -51,7 +70,8 @@ pub(crate) enum Wish {
 pub(crate) struct Company {
     dice: Dice,
     rv: u64,
-    next_uid: u32,
+    /// The numbers of all objects that ever were, of workloads and quotas.
+    numbers: BTreeSet<u32>,
     requests: u64,
     objects: BTreeMap<&'static str, Obj>,
     quotas: BTreeMap<&'static str, (u32, u64, QSpec)>,
@@ -66,7 +86,7 @@ impl Company {
         let mut company = Self {
             dice,
             rv: 0,
-            next_uid: 0,
+            numbers: BTreeSet::new(),
             requests: 0,
             objects: BTreeMap::new(),
             quotas: BTreeMap::new(),
@@ -107,9 +127,15 @@ impl Company {
         (ask, wish)
     }
 
-    fn uid(&mut self) -> u32 {
-        self.next_uid += 1;
-        self.next_uid
+    /// A number that `cluster` never had: of what lives in the other cluster, if it can be.
+    fn uid(&mut self, cluster: &str) -> u32 {
+        let twins = self.objects.values().map(|other| other.uid ^ SECOND);
+        let twins = twins.filter(|n| is_in(cluster, *n) && !self.numbers.contains(n));
+        let twin = self.dice.choose(&twins.collect::<Vec<_>>());
+        let new = || number(cluster, &(self.numbers.len() + 1).to_string());
+        let uid = twin.filter(|_| self.dice.percent(70)).unwrap_or_else(new);
+        self.numbers.insert(uid);
+        uid
     }
 
     fn dem(&self, most: u64) -> Dem {
@@ -120,7 +146,8 @@ impl Company {
     fn wish_work(&mut self) -> Wish {
         let known: Vec<_> = self.objects.keys().copied().collect();
         let Some(name) = self.dice.choose(&known).filter(|_| self.dice.percent(60)) else {
-            let (uid, name) = (self.uid(), self.dice.choose(&NAMES).unwrap());
+            let name = self.dice.choose(&NAMES).unwrap();
+            let uid = self.uid(place(name).0);
             let group = self.dice.choose(&GROUPS[..5]).unwrap();
             let mut dem = self.dem(5);
             dem[0] += 1;
@@ -161,7 +188,7 @@ impl Company {
         let some = |dice: &Dice, most: u64| dice.percent(70).then(|| dice.below(most) as i64);
         let hard: Hard = [some(&self.dice, 60), some(&self.dice, 20), None];
         let Some((uid, old_rv, (parent, old))) = self.quotas.get(name).copied() else {
-            let (uid, parent) = (self.uid(), self.dice.choose(&parents).unwrap());
+            let (uid, parent) = (self.uid(CLUSTERS[0]), self.dice.choose(&parents).unwrap());
             return Wish::Quota(Prop {
                 op: Create,
                 name,
@@ -207,7 +234,7 @@ impl Company {
                 } else if adm.op == Delete {
                     self.objects.remove(adm.name);
                     let (cluster, name) = place(adm.name);
-                    let workload = object(adm.uid, name);
+                    let workload = object_of(adm.uid, name);
                     let gone = WorkloadGone { workload, cause: "Deleted".into() };
                     self.tell(adm.uid, cluster, "workloads/w", Data::WorkloadGone(gone));
                 } else {
@@ -238,10 +265,13 @@ impl Company {
     fn store(&mut self, adm: &Adm) {
         self.rv += 1;
         let (rv, group, dem) = (self.rv, adm.group, adm.dem);
+        if self.objects.values().any(|other| other.uid ^ adm.uid == SECOND) {
+            self.dice.note("one uid in both clusters");
+        }
         self.objects.insert(adm.name, Obj { uid: adm.uid, rv, group, dem });
         let (cluster, name) = place(adm.name);
         let fact = WorkloadObserved {
-            workload: object(adm.uid, name),
+            workload: object_of(adm.uid, name),
             resource_version: rv.to_string().into(),
             generation: 0,
             group: group.into(),
@@ -251,7 +281,7 @@ impl Company {
     }
 
     fn declare(&mut self, name: &'static str, uid: Option<u32>, says: QSpec) {
-        let uid = uid.unwrap_or_else(|| self.uid());
+        let uid = uid.unwrap_or_else(|| self.uid(CLUSTERS[0]));
         self.rv += 1;
         self.quotas.insert(name, (uid, self.rv, says));
         let fact = QuotaDeclared {
@@ -319,13 +349,14 @@ impl Company {
     pub(crate) fn over(&self, cluster: &str, ledger: &Ledger) -> Vec<Expiry> {
         let (Some(book), names) = (ledger.book(), ledger.names()) else { return Vec::new() };
         let home = names.known_cluster_of(cluster);
+        let here = self.numbers.iter().filter(|n| is_in(cluster, **n));
         let uids: BTreeMap<Uid, u32> =
-            (1..=self.next_uid).map(|n| (Uid::of(&format!("u{n}")), n)).collect();
+            here.map(|n| (Uid::of(&object_of(*n, "").uid), *n)).collect();
         let idle = |uid: Uid| uids.get(&uid).copied().filter(|uid| !self.busy.contains_key(uid));
         let works = book.reservations().filter(|item| Some(item.workload.cluster) == home);
         let works = works.filter_map(|item| {
             let uid = idle(item.workload.uid)?;
-            let of = Expired::Workload(object(uid, ""));
+            let of = Expired::Workload(object_of(uid, ""));
             Some(Expiry { position: item.ticket.position, of })
         });
         let accounts = book.accounts().filter(|_| cluster == CLUSTERS[0]);
@@ -365,7 +396,7 @@ impl Wish {
 fn workload(adm: &Adm) -> Workload {
     Workload {
         operation: adm.op,
-        workload: object(adm.uid, place(adm.name).1),
+        workload: object_of(adm.uid, place(adm.name).1),
         old_resource_version: (adm.old_rv > 0).then(|| adm.old_rv.to_string()),
         group: Some(adm.group.to_owned()),
         missing: Missing::Allow,

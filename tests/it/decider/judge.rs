@@ -1,6 +1,7 @@
 //! The judge: from the records of a log alone, by the executable model's fold, whether every decision was right
 //! when it was made, and nothing was decided twice.
 
+use super::company::{CLUSTERS, number};
 use crate::rules::{
     model::Model,
     world::{Adm, CASH, CPU, Dem, GPU, GROUPS, Hard, Prop, QSpec, Rec, Till},
@@ -8,7 +9,7 @@ use crate::rules::{
 use bizrq::{
     decider::Answer,
     domain::{
-        event::{Admission, Data, Event, Position, QuotaProposed, QuotaSpec, Role},
+        event::{Admission, Data, Event, ObjectRef, Position, QuotaProposed, QuotaSpec, Role},
         ledger::Ledger,
         quantity::Quantity,
     },
@@ -198,6 +199,9 @@ async fn read(log: &impl EventLog) -> Vec<Told> {
 
 impl From<&Event<'_>> for Told {
     fn from(event: &Event<'_>) -> Self {
+        let of = |workload: &ObjectRef<'_>| {
+            number(event.source.strip_prefix("/clusters/").unwrap(), &workload.uid)
+        };
         let quota = || listed(event.subject.strip_prefix("quotas/").unwrap_or_default());
         let mut told = Self {
             rec: None,
@@ -218,25 +222,25 @@ impl From<&Event<'_>> for Told {
                 Some(Rec::Proposed(prop(quota(), proposal)))
             }
             Data::ReservationExpired(over) => {
-                let uid = over.workload.as_ref().map(|w| number(&w.uid));
+                let uid = over.workload.as_ref().map(of);
                 Some(Rec::Expired { position: over.position, uid, quota: quota() })
             }
             Data::WorkloadObserved(fact) => Some(Rec::Observed {
-                uid: number(&fact.workload.uid),
+                uid: of(&fact.workload),
                 name: "",
-                rv: number(&fact.resource_version).into(),
+                rv: version(&fact.resource_version),
                 group: listed(&fact.group),
                 dem: dem(&fact.roles),
             }),
-            Data::WorkloadGone(fact) => Some(Rec::Gone { uid: number(&fact.workload.uid) }),
+            Data::WorkloadGone(fact) => Some(Rec::Gone { uid: of(&fact.workload) }),
             Data::QuotaDeclared(fact) => Some(Rec::Declared {
                 name: quota(),
-                uid: number(&fact.uid),
-                rv: number(&fact.resource_version).into(),
+                uid: number(CLUSTERS[0], &fact.uid),
+                rv: version(&fact.resource_version),
                 spec: qspec(&fact.spec),
             }),
             Data::QuotaRemoved(fact) => {
-                Some(Rec::Removed { name: quota(), uid: number(&fact.uid) })
+                Some(Rec::Removed { name: quota(), uid: number(CLUSTERS[0], &fact.uid) })
             }
             _ => None,
         };
@@ -249,10 +253,10 @@ fn adm(admission: &Admission<'_>) -> Adm {
     let old = admission.old_roles.as_ref().map(|roles| ("elsewhere", dem(roles)));
     Adm {
         op: admission.operation,
-        uid: number(&admission.workload.uid),
+        uid: number(&admission.cluster, &admission.workload.uid),
         // Names are the clusters' own.
         name: Box::leak(format!("{}/{}", admission.cluster, admission.workload.name).into()),
-        old_rv: admission.old_resource_version.as_ref().map_or(0, |rv| number(rv).into()),
+        old_rv: admission.old_resource_version.as_ref().map_or(0, |rv| version(rv)),
         group: listed(&admission.group),
         dem: dem(&admission.roles),
         old,
@@ -264,8 +268,8 @@ fn prop(name: &'static str, proposal: &QuotaProposed<'_>) -> Prop {
     Prop {
         op: proposal.operation,
         name,
-        uid: number(&proposal.uid),
-        old_rv: proposal.old_resource_version.as_ref().map_or(0, |rv| number(rv).into()),
+        uid: number(CLUSTERS[0], &proposal.uid),
+        old_rv: proposal.old_resource_version.as_ref().map_or(0, |rv| version(rv)),
         spec: proposal.spec.as_ref().map(qspec),
     }
 }
@@ -294,6 +298,6 @@ fn listed(group: &str) -> &'static str {
     GROUPS.into_iter().find(|g| *g == group).unwrap_or_else(|| panic!("group {group}"))
 }
 
-fn number(uid: &str) -> u32 {
-    uid.trim_start_matches('u').parse().unwrap()
+fn version(text: &str) -> u64 {
+    text.parse().unwrap()
 }

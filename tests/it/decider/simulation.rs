@@ -266,6 +266,7 @@ fn whatever_fails_every_decision_is_right_and_made_once() {
         ("asked twice at once", 100),
         ("expired", 20),
         ("asked by the other cluster", 2000),
+        ("one uid in both clusters", 150),
         ("conflict in the API server", 50),
         ("lost after allowed", 100),
         ("quota declared", 50),

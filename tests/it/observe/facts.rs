@@ -359,6 +359,46 @@ async fn another_cluster_under_the_same_name_is_told_nothing() {
     assert_eq!(log.head().await.unwrap().position, before);
 }
 
+/// A second cluster joins with the usual settings: were its quota objects, none, told as those that count, all of the
+/// first would be gone.
+#[tokio::test]
+async fn quota_objects_of_two_clusters_do_not_take_turns() {
+    let (api, log) = (server(), Arc::new(MemoryLog::default()));
+    api.put(
+        QUOTAS,
+        json!({"metadata": {"name": "team-a", "uid": "uid of team-a", "generation": 1,
+        "creationTimestamp": "2026-11-29T11:00:00Z"}, "spec": {"hard": {"limits.cpu": "10"}}}),
+    );
+    let first = begin(&api, &log).await;
+    eventually("a heartbeat that tells of quota objects", || {
+        let versions = first.projection.ledger().cluster("east").versions;
+        versions.contains_key("bizgroupresourcequotas.bizrq.io")
+    })
+    .await;
+    first.close().await;
+    let before = log.head().await.unwrap().position;
+    let second = Cluster { name: "west".into(), ..cluster(at("13:00:00")) };
+    let other = server();
+    let stand = Stand::new(other.client(), second.clone(), &log, true);
+    let ended = stand.observing.await.unwrap().unwrap_err();
+    assert!(matches!(&ended, Error::Quotas { elsewhere, .. } if elsewhere == "east"), "{ended}");
+    assert!(ended.to_string().contains("--quota-cluster east"));
+    assert_eq!(log.head().await.unwrap().position, before, "nothing was told");
+
+    // With its own not counted it is observed, and if an operator means it, the others go.
+    let goes_on = async |second: Cluster, quotas: usize| {
+        let mut stand = Stand::new(other.client(), second, &log, true);
+        stand.until(|progress| progress.facts_synced).await;
+        eventually("that many quota objects", || {
+            stand.projection.ledger().book().unwrap().quota_objects().count() == quotas
+        })
+        .await;
+        stand.close().await;
+    };
+    goes_on(Cluster { quotas: false, ..second.clone() }, 1).await;
+    goes_on(Cluster { quotas_named: true, ..second }, 0).await;
+}
+
 #[tokio::test]
 async fn an_api_server_that_is_older_than_the_log_is_told_nothing() {
     let (api, log) = (server(), Arc::new(MemoryLog::default()));
