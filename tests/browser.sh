@@ -11,7 +11,10 @@ if [ -z "${BIZRQ_BROWSER:-}" ] && ! command -v chromium-headless-shell >/dev/nul
     echo "no browser: the page is not tried in one; install chromium-headless-shell, or name one in BIZRQ_BROWSER" >&2
     exit 0
   fi
-  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium-headless-shell
+  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium-headless-shell || {
+    echo "no browser: chromium-headless-shell cannot be installed here; the page is not tried in one" >&2
+    exit 0
+  }
 fi
 
 if [ ! -e "$into/ready" ]; then

@@ -74,8 +74,20 @@ def opened(server, path="/", viewport=None, errors=(), **context):
 
 def group(page, name):
     """Chooses a group by a click, and waits until it is shown."""
-    page.locator(f'#tree [data-group="{name}"]').click()
+    items = page.locator("#tree [role=treeitem]")
+    expect(items.first).to_be_visible()
+    items.nth(items.evaluate_all("all => all.map((item) => item.dataset.group)").index(name)).click()
     shown(page, name)
+
+
+def all_of(page, button, lines):
+    """Every line of a list: `button` is clicked until it goes."""
+    while page.get_by_role("button", name=button).count():
+        before = lines.count()
+        page.get_by_role("button", name=button).click()
+        expect(lines.nth(before)).to_be_attached()
+        expect(page.locator("button.plain:disabled")).to_have_count(0)
+    return lines
 
 
 def shown(page, name):

@@ -6,11 +6,16 @@ import { $, el } from "./text.js";
 /** So many stay on the page. */
 const MOST = 200;
 
-/** Shows events until `signal` says that it ends; `heard` is told the position of each. */
-export function listen({ heard, signal }) {
+/** Shows events until `signal` says that it ends; `heard` is told the position of each, `again` that they go on. */
+export function listen({ heard, again, signal }) {
+  let lost = false;
   return follow("/v1/events?last=100", {
     signal,
-    told: (words) => { $("feed-state").textContent = words; },
+    told: (words) => {
+      $("feed-state").textContent = words;
+      if (words === "live" && lost) again();
+      lost = words !== "live";
+    },
     each: ({ id, name, data }) => {
       $("feed").prepend(name === "undecodable" ? line(id, "", "undecodable", data) : event(id, data));
       while ($("feed").children.length > MOST) $("feed").lastElementChild.remove();

@@ -125,8 +125,8 @@ async function begin() {
   const { signal } = listening;
   await read();
   if (signal.aborted) return;
-  feed.listen({ signal, heard: (position) => { if (position > (state.now?.position ?? Infinity)) soon(); } })
-    .catch((why) => { if (!signal.aborted && api.who()) failed(why); });
+  const heard = (position) => { if (position > (state.now?.position ?? Infinity)) soon(); };
+  feed.listen({ signal, heard, again: soon }).catch((why) => { if (!signal.aborted && api.who()) failed(why); });
 }
 
 let timer = null;
@@ -134,7 +134,7 @@ let timer = null;
 function soon() {
   timer ??= setTimeout(() => {
     timer = null;
-    if (asked().at === null && !$("house").hidden) read();
+    if (asked().at === null && $("door").hidden) read();
   }, 2000);
 }
 

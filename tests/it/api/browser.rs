@@ -48,15 +48,16 @@ cases! {
     the_keyboard_reaches_everything(open());
     a_group_is_found_by_a_part_of_its_name(open());
     nothing_is_wider_than_a_phone(open());
-    texts_stand_out_in_dark_and_in_light(open());
+    texts_stand_out_in_dark_and_in_light(open(), tenants());
     what_is_left_is_drawn_as_the_api_says(open());
-    pods_that_run_are_those_of_the_api(open());
-    refusals_are_those_of_the_api_with_their_reasons(open());
+    pods_that_run_are_those_of_the_api(open(), company());
+    refusals_are_those_of_the_api_with_their_reasons(open(), company());
     the_slider_shows_any_past_state(open());
     who_has_a_token_enters_it_and_sees_their_subtree(tenants());
     a_group_narrows_what_a_token_shows(tenants());
     a_budget_that_begins_anew_says_in_which_period_it_is(company());
     hostile_names_are_texts(company());
+    a_server_that_does_not_answer_is_told_of_and_asked_again(open());
 }
 
 #[test]

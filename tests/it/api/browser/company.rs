@@ -99,6 +99,17 @@ impl Company {
         });
         let refused = json!({"refusals": refusals.collect::<Vec<_>>()});
         self.tell(Kind::WorkloadsRefused, "refusals", "2026-11-19T01:00:00Z", &refused);
+        // More than the page shows at once.
+        for nth in 0..60 {
+            self.starts("fund-b", "2026-11-20T11:00:00Z", "10m");
+            let one = json!({
+                "cluster": "east", "workload": {"apiVersion": "batch/v1", "kind": "Job", "namespace": "b", "name": "run", "uid": "u"},
+                "group": "fund-b", "reason": "CashExhausted", "message": format!("exhausted budget: fund-b, the {nth}th"),
+                "count": nth + 1, "first": "2026-11-19T02:00:00.000Z", "last": "2026-11-20T11:00:00.000Z",
+            });
+            let told = json!({"refusals": [one]});
+            self.tell(Kind::WorkloadsRefused, "refusals", "2026-11-20T11:00:00Z", &told);
+        }
     }
 
     fn quota(&self, name: &str, spec: &Value) {
