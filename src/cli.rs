@@ -188,12 +188,16 @@ impl Error {
 /// The name under which kubectl finds it: `kubectl bizrq …` runs `kubectl-bizrq …`.
 const PLUGIN: &str = "kubectl-bizrq";
 
+/// Whether it was called as a plugin of kubectl.
+fn is_plugin() -> bool {
+    let called = std::env::args_os().next().map(std::path::PathBuf::from);
+    called.is_some_and(|path| path.file_stem().is_some_and(|name| name == PLUGIN))
+}
+
 /// What was typed; as a plugin of kubectl it is called so in its own help.
 fn typed() -> Result<Cli, clap::Error> {
-    let called = std::env::args_os().next().map(std::path::PathBuf::from);
-    let is_plugin = called.is_some_and(|path| path.file_stem().is_some_and(|name| name == PLUGIN));
     let command = Cli::command();
-    let command = if is_plugin { command.bin_name("kubectl bizrq") } else { command };
+    let command = if is_plugin() { command.bin_name("kubectl bizrq") } else { command };
     Cli::from_arg_matches(&command.try_get_matches()?)
 }
 

@@ -346,6 +346,7 @@ fn clusters(settings: &Settings) -> Result<Vec<Cluster>, Error> {
         reviews: webhook::Options {
             missing: missing.clone(),
             unavailable,
+            mirrored: settings.mirrors,
             ..webhook::Options::new(&cluster.name)
         },
     });

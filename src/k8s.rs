@@ -11,6 +11,8 @@ pub mod kinds;
 #[cfg(feature = "service")]
 pub mod lease;
 pub mod meta;
+#[cfg(feature = "service")]
+pub mod mirror;
 pub mod placement;
 pub mod pod;
 pub mod reviewed;

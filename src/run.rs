@@ -27,6 +27,7 @@ use crate::{
     observe,
     projection::{self, MemoryStore, Projection, Runner, Snapshots, Store, runner, store},
     shutdown::{self, Stage, Tasks},
+    status,
     webhook::{
         clusters::{Cluster, Clusters},
         manifest::Manifests,
@@ -341,7 +342,7 @@ fn look_after(
     health: &Health,
 ) -> Result<(), Error> {
     let is_candidate = config.has(Role::Observe) || config.has(Role::Control);
-    let mut first = None;
+    let (mut first, mut statuses) = (None, None);
     for (place, client) in clients {
         let Some(cluster) = config.clusters.get(*place) else { continue };
         let leads = match is_candidate {
@@ -355,8 +356,19 @@ fn look_after(
                 cluster::wait_for_context(health, cluster, progress);
             }
         }
-        if config.has(Role::Control) && cluster.reviews.cluster == config.quota_cluster {
-            cluster::show_statuses(tasks, shared, client.clone(), leads.clone())?;
+        let (name, counts) = (&*cluster.reviews.cluster, &*config.quota_cluster);
+        if config.has(Role::Control) && (name == counts || cluster.reviews.mirrored) {
+            let metrics = match &statuses {
+                Some(metrics) => metrics,
+                None => statuses.insert(Arc::new(status::metrics::Metrics::new(&shared.registry)?)),
+            };
+            let (client, leads) = (client.clone(), leads.clone());
+            match name == counts {
+                true => cluster::show_statuses(tasks, shared, metrics, client, leads),
+                false => {
+                    cluster::keep_mirrors(tasks, shared, metrics, (name, counts), client, leads)
+                }
+            }
         }
         first.get_or_insert(leads);
     }

@@ -6,12 +6,16 @@
 //! ```
 
 pub mod metrics;
+pub mod mirrors;
 pub mod summary;
 mod waiting;
 
 use crate::{
     domain::time::Timestamp,
-    k8s::crd::{BizGroupResourceQuota, BizGroupResourceQuotaStatus},
+    k8s::{
+        crd::{BizGroupResourceQuota, BizGroupResourceQuotaStatus},
+        mirror::MIRROR_OF,
+    },
     projection::Projection,
 };
 use kube::{
@@ -49,6 +53,35 @@ pub struct Writer {
     projection: Projection,
     metrics: Arc<Metrics>,
     now: fn() -> Timestamp,
+    /// Only of objects that are mirrors.
+    of_mirrors: bool,
+}
+
+/// Does `work` anew each time that `leads` comes true, until `end` does; it is dropped when the lead is lost.
+async fn while_leading<W: Future<Output = ()>>(
+    mut leads: watch::Receiver<bool>,
+    end: impl Future,
+    work: impl Fn() -> W,
+) {
+    let mut end = pin!(end);
+    loop {
+        let mut losing = leads.clone();
+        let leading = async {
+            // Without anybody who could say so it never leads.
+            if leads.wait_for(|leads| *leads).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            // What is under way when the lead is lost is dropped with this.
+            tokio::select! {
+                () = work() => {}
+                _ = losing.wait_for(|leads| !*leads) => {}
+            }
+        };
+        tokio::select! {
+            _ = &mut end => return,
+            () = leading => {}
+        }
+    }
 }
 
 impl Writer {
@@ -60,35 +93,18 @@ impl Writer {
         metrics: Arc<Metrics>,
         now: fn() -> Timestamp,
     ) -> Self {
-        Self { api: Api::all(client), projection, metrics, now }
+        Self { api: Api::all(client), projection, metrics, now, of_mirrors: false }
+    }
+
+    /// Of mirrors alone: other objects there are not those that count.
+    #[must_use]
+    pub fn of_mirrors(self) -> Self {
+        Self { of_mirrors: true, ..self }
     }
 
     /// Writes while `leads` says so, until `end` comes true. `failed` hears what the API server says no with.
-    pub async fn run(
-        self,
-        mut leads: watch::Receiver<bool>,
-        end: impl Future,
-        failed: impl Fn(&str),
-    ) {
-        let mut end = pin!(end);
-        loop {
-            let mut losing = leads.clone();
-            let leading = async {
-                // Without anybody who could say so it never leads.
-                if leads.wait_for(|leads| *leads).await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-                // What is under way when the lead is lost is dropped with this.
-                tokio::select! {
-                    () = self.write(&failed) => {}
-                    _ = losing.wait_for(|leads| !*leads) => {}
-                }
-            };
-            tokio::select! {
-                _ = &mut end => return,
-                () = leading => {}
-            }
-        }
+    pub async fn run(self, leads: watch::Receiver<bool>, end: impl Future, failed: impl Fn(&str)) {
+        while_leading(leads, end, || self.write(&failed)).await;
     }
 
     async fn write(&self, failed: &impl Fn(&str)) {
@@ -111,7 +127,10 @@ impl Writer {
                 continue;
             }
             let now = (self.now)();
-            let wanted = summary::all(&self.projection.ledger(), now, waiting.shown());
+            let mut wanted = summary::all(&self.projection.ledger(), now, waiting.shown());
+            if self.of_mirrors {
+                wanted.retain(|name, _| waiting.shown().contains_key(name));
+            }
             self.metrics.superseded(waiting.want(wanted));
             // One look's worth at most, so that what is new is looked at in between.
             let until = Instant::now() + LOOK;
@@ -140,6 +159,9 @@ impl Writer {
     async fn list(&self) -> Result<Statuses, String> {
         let mut found = Statuses::new();
         let mut page = ListParams::default().limit(PAGE);
+        if self.of_mirrors {
+            page = page.labels(MIRROR_OF);
+        }
         loop {
             let listed = timeout(PATIENCE, self.api.list(&page)).await;
             let list = listed.map_err(|_| "no answer".to_owned())?.map_err(|e| e.to_string())?;

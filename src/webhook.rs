@@ -16,6 +16,8 @@ pub mod manifest;
 #[cfg(feature = "service")]
 pub mod metrics;
 #[cfg(feature = "service")]
+mod mirrors;
+#[cfg(feature = "service")]
 mod owners;
 #[cfg(feature = "service")]
 pub mod question;

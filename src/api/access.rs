@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  Authorization: Bearer TOKEN ─▶ tokens (a file of hashes) ─▶ cluster (TokenReview, SubjectAccessReview) ─▶ Sees
+//!  or Bizrq-Token: TOKEN
 //!  Bizrq-Group: GROUP ─────────────── only this group and what is below it ───────────────────────────────────┘
 //! ```
 //!
@@ -26,6 +27,9 @@ pub struct Access {
     tokens: Option<Arc<Tokens>>,
     cluster: Option<Arc<Cluster>>,
 }
+
+/// The header of a token, for who comes through what keeps `Authorization` to itself, as an API server's proxy does.
+pub static TOKEN: HeaderName = HeaderName::from_static("bizrq-token");
 
 /// What somebody may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,11 +88,16 @@ impl Asker {
     /// # Errors
     /// A header that is given and cannot be understood.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
-        let token = headers.get(header::AUTHORIZATION).map(|value| {
-            let bearer = value.to_str().ok().and_then(|text| text.split_once(' '));
-            let token = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-            token.map(|(_, token)| token.trim()).filter(|token| !token.is_empty())
-        });
+        let token = match (headers.get(&TOKEN), headers.get(header::AUTHORIZATION)) {
+            // It can be meant for nobody else.
+            (Some(value), _) => Some(value.to_str().ok()),
+            (None, value) => value.map(|value| {
+                let bearer = value.to_str().ok().and_then(|text| text.split_once(' '));
+                let token = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+                token.map(|(_, token)| token)
+            }),
+        };
+        let token = token.map(|text| text.map(str::trim).filter(|token| !token.is_empty()));
         let group = headers.get(&GROUP).map(|value| value.to_str().ok().map(str::trim));
         let (token, group) = match (token, group) {
             (Some(None), _) => return Err(Problem::unauthorized()),
@@ -116,8 +125,18 @@ mod tests {
 
     fn asker(name: &'static str, value: &'static str) -> Result<Asker, Problem> {
         let mut headers = HeaderMap::new();
-        headers.insert(name, HeaderValue::from_static(value));
+        headers.insert(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         Asker::of(&headers)
+    }
+
+    #[test]
+    fn a_token_of_our_own_header_goes_before_what_is_meant_for_a_proxy() {
+        assert_eq!(asker("bizrq-token", " a b ").unwrap().token.as_deref(), Some("a b"));
+        let both = HeaderMap::from_iter([
+            (header::AUTHORIZATION, HeaderValue::from_static("Basic abc")),
+            (TOKEN.clone(), HeaderValue::from_static("ours")),
+        ]);
+        assert_eq!(Asker::of(&both).unwrap().token.as_deref(), Some("ours"));
     }
 
     #[test]
@@ -129,6 +148,9 @@ mod tests {
         }
         for wrong in ["abc", "Basic abc", "Bearer", "Bearer ", ""] {
             assert!(asker("authorization", wrong).is_err(), "{wrong}");
+        }
+        for wrong in [" ", "\u{fc}"] {
+            assert!(asker("bizrq-token", wrong).is_err(), "{wrong}");
         }
         assert!(asker("bizrq-group", " ").is_err());
         assert_eq!(asker("bizrq-group", " a ").unwrap().group.as_deref(), Some("a"));

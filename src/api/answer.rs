@@ -34,7 +34,7 @@ pub(super) fn answer(
         .insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     response
         .headers_mut()
-        .insert(header::VARY, HeaderValue::from_static("authorization, bizrq-group"));
+        .insert(header::VARY, HeaderValue::from_static("authorization, bizrq-token, bizrq-group"));
     Ok(response)
 }
 

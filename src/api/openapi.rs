@@ -40,7 +40,10 @@ pub fn document() -> Value {
             "schemas": schemas,
             "parameters": parameters(),
             "responses": problems(problem.as_value()),
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {"bearer": {
+                "type": "http", "scheme": "bearer",
+                "description": "Or the token alone in the header Bizrq-Token, for who comes through what keeps Authorization to itself.",
+            }},
         },
     })
 }

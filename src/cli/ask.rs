@@ -5,19 +5,20 @@
 pub(super) mod events;
 pub(super) mod explain;
 pub(super) mod fits;
+mod through;
 pub(super) mod top;
 pub(super) mod tree;
 pub(super) mod usage;
 
 use super::{
-    Error,
+    Error, is_plugin,
     out::{Align, Cell, Out, Table, warn},
 };
 use serde_json::Value;
-use std::{env, time::Duration};
+use std::{env, io::Read, sync::OnceLock, time::Duration};
+use through::{Place, Through};
 use ureq::{
-    Agent, Body, RequestBuilder,
-    http::Response,
+    Agent, RequestBuilder,
     tls::{RootCerts, TlsConfig},
 };
 
@@ -25,15 +26,43 @@ use ureq::{
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The largest answer that is read: a page of the longest lists is a few MiB.
 const MOST_BYTES: u64 = 64 << 20;
+/// Where the query API is, if nobody says where.
+const HERE: &str = "http://127.0.0.1:8090";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Server {
-    /// The server's query API; the token comes from the environment: BIZRQ_TOKEN
-    #[arg(long, value_name = "URL", env = "BIZRQ_SERVER", default_value = "http://127.0.0.1:8090")]
-    server: String,
+    /// The server's query API; the token comes from the environment: BIZRQ_TOKEN. If not given
+    /// http://127.0.0.1:8090, and of `kubectl bizrq` what the kubeconfig's context leads to
+    #[arg(long, value_name = "URL", env = "BIZRQ_SERVER")]
+    server: Option<String>,
+    /// Ask through the API server of this context of your kubeconfig, whatever --server says; without BIZRQ_TOKEN
+    /// bizrq gets the token by which the API server knows you
+    #[arg(long, value_name = "CONTEXT")]
+    context: Option<String>,
+    /// The Service that the API server has it from: NAMESPACE/NAME:PORT, or NAMESPACE/https:NAME:PORT
+    #[arg(
+        long,
+        value_name = "SERVICE",
+        env = "BIZRQ_SERVICE",
+        default_value = "bizrq/bizrq-api:8090"
+    )]
+    service: Place,
     /// See only this group and what is below it; of a cluster's token, the group that it may see
     #[arg(long, value_name = "GROUP", env = "BIZRQ_GROUP")]
     as_group: Option<String>,
+    #[arg(skip)]
+    through: OnceLock<Through>,
+}
+
+/// What is asked, without where.
+struct Question<'a> {
+    path: &'a str,
+    query: &'a [(&'a str, Option<String>)],
+    headers: Vec<(&'static str, &'a str)>,
+    /// A manifest in JSON or YAML, if anything.
+    body: Option<&'a str>,
+    /// So long an answer may take; `None`: it has no end.
+    patience: Option<Duration>,
 }
 
 /// How an answer is shown.
@@ -59,13 +88,7 @@ pub(super) struct Lines {
 impl Server {
     /// The answer to a question by GET.
     fn get(&self, path: &str, query: &[(&str, Option<String>)]) -> Result<Value, Error> {
-        let mut request = self.with_who(agent(Some(PATIENCE)).get(self.url(path)?));
-        for (name, value) in query {
-            if let Some(value) = value {
-                request = request.query(*name, value);
-            }
-        }
-        self.read(path, request.call())
+        self.read(self.question(path, query))
     }
 
     /// The same with all its pages, whose `list` becomes one.
@@ -98,13 +121,7 @@ impl Server {
         query: &[(&str, Option<String>)],
         body: &str,
     ) -> Result<Value, Error> {
-        let mut request = self.with_who(agent(Some(PATIENCE)).post(self.url(path)?));
-        for (name, value) in query {
-            if let Some(value) = value {
-                request = request.query(*name, value);
-            }
-        }
-        self.read(path, request.content_type("application/yaml").send(body))
+        self.read(Question { body: Some(body), ..self.question(path, query) })
     }
 
     /// An answer that does not end, after the event of this id, if any.
@@ -113,77 +130,121 @@ impl Server {
         path: &str,
         query: &[(&str, Option<String>)],
         after: Option<&str>,
-    ) -> Result<Body, Error> {
-        let mut request = self.with_who(agent(None).get(self.url(path)?));
-        for (name, value) in query {
-            if let Some(value) = value {
-                request = request.query(*name, value);
-            }
-        }
-        if let Some(after) = after {
-            request = request.header("last-event-id", after);
-        }
-        let response = self.answered(path, request.call())?;
-        Ok(response.into_body())
+    ) -> Result<Box<dyn Read + '_>, Error> {
+        let mut question = Question { patience: None, ..self.question(path, query) };
+        question.headers.extend(after.map(|after| ("last-event-id", after)));
+        self.answer(&question)
     }
 
-    fn url(&self, path: &str) -> Result<String, Error> {
-        let server = self.server.trim_end_matches('/');
+    fn question<'a>(
+        &'a self,
+        path: &'a str,
+        query: &'a [(&'a str, Option<String>)],
+    ) -> Question<'a> {
+        let group = self.as_group.iter().map(|group| ("bizrq-group", group.as_str()));
+        Question { path, query, headers: group.collect(), body: None, patience: Some(PATIENCE) }
+    }
+
+    fn read(&self, question: Question<'_>) -> Result<Value, Error> {
+        let place = self.place()?;
+        let failed = |why: &dyn ToString| Error::input(&place, why.to_string());
+        let mut text = String::new();
+        let most = MOST_BYTES.saturating_add(1);
+        let read = self.answer(&question)?.take(most).read_to_string(&mut text);
+        if u64::try_from(read.map_err(|why| failed(&why))?).is_ok_and(|read| read >= most) {
+            return Err(failed(&"the answer is longer than 64 MiB; ask for less of it"));
+        }
+        serde_json::from_str(&text).map_err(|why| failed(&why))
+    }
+
+    /// The body of an answer that is no problem.
+    fn answer(&self, question: &Question<'_>) -> Result<Box<dyn Read + '_>, Error> {
+        let place = self.place()? + question.path;
+        let asked = match self.through()? {
+            Some(through) => through.ask(question),
+            None => self.ask(question),
+        };
+        let (status, answer) = asked.map_err(|why| Error::input(&place, why))?;
+        if (200..300).contains(&status) {
+            return Ok(answer);
+        }
+        let mut problem = String::new();
+        let _ = answer.take(1 << 20).read_to_string(&mut problem);
+        let problem: Value = serde_json::from_str(&problem).unwrap_or_default();
+        // bizrq's own words, or those of an API server on the way.
+        let why = [&problem["detail"], &problem["message"]].into_iter().find_map(Value::as_str);
+        let why = why.map_or_else(|| format!("status {status}"), str::to_owned);
+        let why = match status {
+            401 => format!("{why}; set BIZRQ_TOKEN"),
+            _ => why,
+        };
+        Err(Error::input(place, why))
+    }
+
+    /// Where questions go, for people.
+    fn place(&self) -> Result<String, Error> {
+        Ok(match self.through()? {
+            Some(through) => through.root().to_owned(),
+            None => self.url()?.to_owned(),
+        })
+    }
+
+    /// The way through an API server, if it is to be gone.
+    fn through(&self) -> Result<Option<&Through>, Error> {
+        let is_far = self.context.is_some() || (self.server.is_none() && is_plugin());
+        if is_far && self.through.get().is_none() {
+            let opened = Through::open(self.context.as_deref(), &self.service)?;
+            let _ = self.through.set(opened);
+        }
+        Ok(self.through.get())
+    }
+
+    fn url(&self) -> Result<&str, Error> {
+        let server = self.server.as_deref().unwrap_or(HERE).trim_end_matches('/');
         let place = server.strip_prefix("http://");
         if place.is_none() && !server.starts_with("https://") {
             let why = "is no URL of a server; write http://host:port or https://host:port";
             return Err(Error::Usage(format!("--server: `{server}` {why}")));
         }
-        let host = place.map(|place| place.split('/').next().unwrap_or_default());
+        Ok(server)
+    }
+
+    /// Asks the server itself.
+    fn ask(&self, question: &Question<'_>) -> Result<(u16, Box<dyn Read + '_>), String> {
+        let server = self.url().map_err(|why| why.to_string())?;
+        let host = server.strip_prefix("http://").and_then(|place| place.split('/').next());
         let is_near =
             |host: &str| ["127.", "[::1]", "localhost"].iter().any(|near| host.starts_with(near));
         if host.is_some_and(|host| !is_near(host)) && token().is_some() {
             warn(format_args!("the token goes to {server} without encryption; use https"));
         }
-        Ok(format!("{server}{path}"))
-    }
-
-    fn with_who<B>(&self, mut request: RequestBuilder<B>) -> RequestBuilder<B> {
-        if let Some(token) = token() {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
-        if let Some(group) = &self.as_group {
-            request = request.header("bizrq-group", group);
-        }
-        request
-    }
-
-    fn answered(
-        &self,
-        path: &str,
-        answered: Result<Response<Body>, ureq::Error>,
-    ) -> Result<Response<Body>, Error> {
-        let place = || format!("{}{path}", self.server.trim_end_matches('/'));
-        let mut response = answered.map_err(|why| Error::input(place(), why))?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let status = response.status();
-        let problem = response.body_mut().with_config().limit(1 << 20).read_to_string();
-        let problem: Value = serde_json::from_str(&problem.unwrap_or_default()).unwrap_or_default();
-        let why = problem["detail"].as_str().map_or_else(|| status.to_string(), str::to_owned);
-        let why = match status.as_u16() {
-            401 => format!("{why}; set BIZRQ_TOKEN"),
-            _ => why,
+        let (agent, url) = (agent(question.patience), format!("{server}{}", question.path));
+        let answered = match question.body {
+            Some(body) => {
+                let request = addressed(agent.post(url), question);
+                request.content_type("application/yaml").send(body)
+            }
+            None => addressed(agent.get(url), question).call(),
         };
-        Err(Error::input(place(), why))
+        let response = answered.map_err(|why| why.to_string())?;
+        Ok((response.status().as_u16(), Box::new(response.into_body().into_reader())))
     }
+}
 
-    fn read(
-        &self,
-        path: &str,
-        answered: Result<Response<Body>, ureq::Error>,
-    ) -> Result<Value, Error> {
-        let mut response = self.answered(path, answered)?;
-        let text = response.body_mut().with_config().limit(MOST_BYTES).read_to_string();
-        let failed = |why: &dyn ToString| Error::input(&self.server, why.to_string());
-        serde_json::from_str(&text.map_err(|why| failed(&why))?).map_err(|why| failed(&why))
+/// With who asks, and what is asked for.
+fn addressed<B>(mut request: RequestBuilder<B>, question: &Question<'_>) -> RequestBuilder<B> {
+    if let Some(token) = token() {
+        request = request.header("authorization", format!("Bearer {token}"));
     }
+    for (name, value) in &question.headers {
+        request = request.header(*name, *value);
+    }
+    for (name, value) in question.query {
+        if let Some(value) = value {
+            request = request.query(*name, value);
+        }
+    }
+    request
 }
 
 fn agent(patience: Option<Duration>) -> Agent {

@@ -44,6 +44,11 @@ pub struct Settings {
     #[arg(long, value_name = "NAME", env = "BIZRQ_QUOTA_CLUSTER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota_cluster: Option<String>,
+    /// Keep read-only mirrors of the quota objects that count in the other clusters that are served here; bizrq must be
+    /// allowed to write quota objects there
+    #[arg(long, env = "BIZRQ_MIRRORS")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mirrors: bool,
     /// A table of further kinds of workloads, in YAML. May be given several times
     #[arg(long, value_name = "FILE", env = "BIZRQ_KINDS", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -209,6 +214,7 @@ impl Settings {
             store: self.store.or(other.store),
             clusters: list(self.clusters, other.clusters),
             quota_cluster: self.quota_cluster.or(other.quota_cluster),
+            mirrors: self.mirrors || other.mirrors,
             kinds: list(self.kinds, other.kinds),
             labels: list(self.labels, other.labels),
             missing_group: self.missing_group.or(other.missing_group),

@@ -185,17 +185,46 @@ pub(super) fn wait_for_context(
 pub(super) fn show_statuses(
     tasks: &mut Tasks,
     shared: &Shared,
+    metrics: &Arc<status::metrics::Metrics>,
     client: Client,
     leads: watch::Receiver<bool>,
-) -> Result<(), prometheus::Error> {
-    let metrics = Arc::new(status::metrics::Metrics::new(&shared.registry)?);
-    let writer = status::Writer::new(client, shared.projection.clone(), metrics, clock::now);
+) {
+    let (projection, metrics) = (shared.projection.clone(), Arc::clone(metrics));
+    let writer = status::Writer::new(client, projection, metrics, clock::now);
     let end = tasks.staged().until(Stage::Watch);
     tasks.spawn(Stage::Watch, "statuses", async move {
         writer.run(leads, end, |why| warn!(error = why, "a status is not written")).await;
         Ok(())
     });
-    Ok(())
+}
+
+/// Keeps mirrors in a cluster whose own quota objects do not count, and their statuses, while `leads` says so.
+pub(super) fn keep_mirrors(
+    tasks: &mut Tasks,
+    shared: &Shared,
+    metrics: &Arc<status::metrics::Metrics>,
+    cluster: (&str, &str),
+    client: Client,
+    leads: watch::Receiver<bool>,
+) {
+    let ((name, origin), projection) = (cluster, shared.projection.clone());
+    let (of_specs, of_statuses) = (name.to_owned(), name.to_owned());
+    let mirrors = status::mirrors::Mirrors::new(client.clone(), projection.clone(), origin);
+    let (end, leading) = (tasks.staged().until(Stage::Watch), leads.clone());
+    tasks.spawn(Stage::Watch, format!("mirrors in {name}"), async move {
+        let failed =
+            |why: &str| warn!(cluster = of_specs, error = why, "a mirror is not as it must be");
+        mirrors.run(leading, end, failed).await;
+        Ok(())
+    });
+    let writer = status::Writer::new(client, projection, Arc::clone(metrics), clock::now);
+    let end = tasks.staged().until(Stage::Watch);
+    tasks.spawn(Stage::Watch, format!("statuses in {name}"), async move {
+        let failed =
+            |why: &str| warn!(cluster = of_statuses, error = why, "a status is not written");
+        writer.of_mirrors().run(leads, end, failed).await;
+        Ok(())
+    });
 }
 
 /// Asks for a snapshot a day, while `leads` says that it is for us to do.

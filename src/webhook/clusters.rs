@@ -8,6 +8,7 @@
 
 use super::{
     Next, Options, Request, Response, Surroundings,
+    mirrors::Mirror,
     refusals::Refusals,
     review::Malformed,
     server::{About, Answered, NoReview, Readiness, Reviews},
@@ -84,10 +85,11 @@ impl Reviews for Clusters {
             return Err(NoReview(format!("cluster `{cluster}` is not served here")));
         };
         let next = if body.len() < LARGE {
-            cluster.next(&self.kinds, &body)
+            cluster.next(&self.kinds, &body, &self.projection)
         } else {
             let (cluster, kinds) = (cluster.clone(), Arc::clone(&self.kinds));
-            let reading = spawn_blocking(move || cluster.next(&kinds, &body)).await;
+            let projection = self.projection.clone();
+            let reading = spawn_blocking(move || cluster.next(&kinds, &body, &projection)).await;
             reading.map_err(|error| NoReview(error.to_string()))?
         };
         let response = match next.map_err(|malformed| NoReview(malformed.to_string()))? {
@@ -119,8 +121,11 @@ impl Reviews for Clusters {
 }
 
 impl Cluster {
-    fn next(&self, kinds: &Kinds, body: &[u8]) -> Result<Next, Malformed> {
+    fn next(&self, kinds: &Kinds, body: &[u8], projection: &Projection) -> Result<Next, Malformed> {
         let request = Request::decode(body, kinds)?;
+        if let Some(mirror) = Mirror::of(&request, &self.options) {
+            return Ok(Next::Said(mirror.response(&projection.ledger())));
+        }
         let context = self.context.read().unwrap_or_else(PoisonError::into_inner);
         Ok(request.next(&Surroundings { kinds, context: &context, options: &self.options }))
     }

@@ -25,6 +25,8 @@ pub struct Options {
     pub cluster: String,
     /// The cluster whose quota objects count, if that is another one.
     pub quotas_elsewhere: Option<String>,
+    /// Whether mirrors of that cluster's quota objects are kept in this one.
+    pub mirrored: bool,
     /// What becomes of what names no group.
     pub missing: Missing,
     /// What becomes of growth while the log cannot be reached.
@@ -70,6 +72,7 @@ impl Options {
         Self {
             cluster: cluster.to_owned(),
             quotas_elsewhere: None,
+            mirrored: false,
             missing: Missing::default(),
             unavailable: Unavailable::default(),
             offline: false,

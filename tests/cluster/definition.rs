@@ -16,18 +16,21 @@ pub(crate) fn quota(name: &str, spec: Value) -> Value {
 /// The definition is there and served.
 pub(crate) fn install(plane: &ControlPlane) {
     static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        let knows_rules = plane.version() >= (1, 25);
-        let flags: &[_] = if knows_rules { &[] } else { &["--without-rules"] };
-        let mut program = Command::new(env!("CARGO_BIN_EXE_bizrq"));
-        let printed = program.arg("crd").args(flags).output().unwrap();
-        let printed = String::from_utf8(printed.stdout).unwrap();
-        plane.admin().with_input("apply -f -", &printed).succeeds();
-        let waiting =
-            "wait --for=condition=Established --timeout=60s crd/bizgroupresourcequotas.bizrq.io";
-        plane.admin().run(waiting).succeeds();
-        eventually("the resource is served", || plane.admin().run("get bizrq").done());
-    });
+    INSTALLED.call_once(|| install_on(plane));
+}
+
+/// The same of a control plane of one's own.
+pub(crate) fn install_on(plane: &ControlPlane) {
+    let knows_rules = plane.version() >= (1, 25);
+    let flags: &[_] = if knows_rules { &[] } else { &["--without-rules"] };
+    let mut program = Command::new(env!("CARGO_BIN_EXE_bizrq"));
+    let printed = program.arg("crd").args(flags).output().unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    plane.admin().with_input("apply -f -", &printed).succeeds();
+    let waiting =
+        "wait --for=condition=Established --timeout=60s crd/bizgroupresourcequotas.bizrq.io";
+    plane.admin().run(waiting).succeeds();
+    eventually("the resource is served", || plane.admin().run("get bizrq").done());
 }
 
 fn quotas(client: &Client) -> Api<DynamicObject> {

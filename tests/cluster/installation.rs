@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::{
     fs::{self, File},
     io::{Read, Write},
-    net::TcpStream,
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
     path::Path,
     process::{Command, Output, Stdio},
     sync::{
@@ -42,6 +42,8 @@ pub(crate) struct Installed {
     cluster: &'static str,
     /// Where the log is.
     pub(crate) log: String,
+    /// What its processes are told beside what all are.
+    flags: &'static [&'static str],
     /// Of the log's server; another's guests have none.
     nats: Option<Server>,
     replicas: [Replica; 2],
@@ -52,6 +54,7 @@ struct Replica {
     name: &'static str,
     listen: u16,
     metrics: u16,
+    api: SocketAddr,
     process: Option<Process>,
 }
 
@@ -101,6 +104,20 @@ impl Installed {
 
     /// Another cluster at the same log; quota objects of [`QUOTA_CLUSTER`] count.
     pub(crate) fn on(plane: ControlPlane, cluster: &'static str, log: String) -> Self {
+        Self::told(plane, cluster, log, &[])
+    }
+
+    /// The same, with mirrors of them; the rights for that are given before.
+    pub(crate) fn mirroring(plane: ControlPlane, cluster: &'static str, log: String) -> Self {
+        Self::told(plane, cluster, log, &["--mirrors"])
+    }
+
+    fn told(
+        plane: ControlPlane,
+        cluster: &'static str,
+        log: String,
+        flags: &'static [&'static str],
+    ) -> Self {
         let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/rendered.yaml");
         // kubectl before 1.25 does not know the rules of the definition, which its API server drops.
         let validate = plane.version() >= (1, 25);
@@ -113,11 +130,12 @@ impl Installed {
             name,
             listen: free_port(),
             metrics: free_port(),
+            api: SocketAddr::new(own_address(), free_port()),
             process: None,
         });
         let port = balance(replicas.each_ref().map(|replica| replica.listen));
-        plane.add_user(ACCOUNT, &token(&plane));
-        let mut installed = Self { plane, cluster, log, nats: None, replicas };
+        plane.add_user(ACCOUNT, &token(&plane, "bizrq", ACCOUNT));
+        let mut installed = Self { plane, cluster, log, flags, nats: None, replicas };
         for place in 0..2 {
             installed.run(place);
         }
@@ -169,6 +187,8 @@ impl Installed {
                 QUOTA_CLUSTER,
             ])
             .args(["--listen", &listen, "--metrics", &metrics, "--tls-name", "127.0.0.1"])
+            .args(self.flags)
+            .args(["--api", &replica.api.to_string(), "--api-cluster", self.cluster])
             .args(["--namespace", "bizrq", "--replica", replica.name, "--notice", "0"])
             .arg("--store")
             .arg(self.plane.file(&format!("store-{}", replica.name)))
@@ -182,6 +202,11 @@ impl Installed {
             }
             Err(answer + &fs::read_to_string(&said).unwrap())
         });
+    }
+
+    /// Where the replicas' query API is.
+    pub(crate) fn api(&self) -> [SocketAddr; 2] {
+        self.replicas.each_ref().map(|replica| replica.api)
     }
 
     /// As a crash.
@@ -348,14 +373,26 @@ fn quotas() -> [Value; 20] {
     ]
 }
 
-/// What proves bizrq's service account to the API server.
-fn token(plane: &ControlPlane) -> String {
+/// What proves a service account to the API server.
+pub(crate) fn token(plane: &ControlPlane, namespace: &str, account: &str) -> String {
     let request =
         json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let path = "/api/v1/namespaces/bizrq/serviceaccounts/bizrq/token";
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
     let said = plane.admin().with_input(&format!("create --raw {path} -f -"), &request.to_string());
     let answer: Value = serde_json::from_str(&said.succeeds().out).unwrap();
     answer["status"]["token"].as_str().unwrap().to_owned()
+}
+
+/// An address of this host that an API server takes for a pod's, which one of the loopback is not; where there is no
+/// other, that.
+fn own_address() -> IpAddr {
+    // Nothing is sent: that is how the host would begin.
+    let socket = UdpSocket::bind("0.0.0.0:0");
+    let found = socket.and_then(|socket| {
+        socket.connect("198.51.100.1:9")?;
+        socket.local_addr()
+    });
+    found.map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip())
 }
 
 /// Takes each connection to the next server, as a Service does; one that does not answer is passed over.

@@ -45,9 +45,23 @@ impl Kubectl {
 
     /// `kubectl` and these words, with something to read.
     pub(crate) fn with_input(&self, words: &str, input: &str) -> Said {
-        let mut child = Command::new(&self.program)
-            .args(["--context", &self.user, "--request-timeout=60s"])
-            .args(words.split_whitespace())
+        let mut command = Command::new(&self.program);
+        command.args(["--context", &self.user, "--request-timeout=60s"]);
+        self.said(command.args(words.split_whitespace()), input)
+    }
+
+    /// `kubectl PLUGIN …`, the plugin being in `folder`. Before its name kubectl takes no flags.
+    pub(crate) fn plugin(&self, folder: &Path, words: &str, token: Option<&str>) -> Said {
+        let mut command = Command::new(&self.program);
+        for name in ["BIZRQ_SERVER", "BIZRQ_TOKEN", "BIZRQ_GROUP", "BIZRQ_SERVICE"] {
+            command.env_remove(name);
+        }
+        command.env("PATH", folder).envs(token.map(|token| ("BIZRQ_TOKEN", token)));
+        self.said(command.args(words.split_whitespace()), "")
+    }
+
+    fn said(&self, command: &mut Command, input: &str) -> Said {
+        let mut child = command
             .env("KUBECONFIG", self.home.join("kubeconfig"))
             .env("HOME", &self.home)
             .stdin(Stdio::piped())

@@ -12,6 +12,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod asked;
 mod control_plane;
 mod crowd;
 mod definition;
@@ -19,6 +20,7 @@ mod first;
 mod installation;
 mod installed;
 mod kubectl;
+mod mirrors;
 mod neighbours;
 mod nodes;
 mod oracle;

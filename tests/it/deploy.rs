@@ -175,6 +175,33 @@ fn what_is_asked_about_can_be_watched_and_nothing_else_can_be_changed() {
 }
 
 #[test]
+fn quota_objects_can_be_written_only_where_mirrors_are_kept() {
+    let rule = json!({"apiGroups": ["bizrq.io"], "resources": ["bizgroupresourcequotas"],
+        "verbs": ["create", "update", "delete"]});
+    let mirroring = Chart::read().with("mirrors", json!(true)).with("quotaCluster", json!("main"));
+    for (chart, expected) in [(Chart::read(), false), (mirroring, true)] {
+        let text = chart.render();
+        let rules = of_kind(&text, "ClusterRole").remove(0)["rules"].as_array().unwrap().clone();
+        assert_eq!(rules.contains(&rule), expected);
+        assert_eq!(text.contains("BIZRQ_MIRRORS"), expected);
+        assert_eq!(text.contains("BIZRQ_QUOTA_CLUSTER"), expected);
+    }
+}
+
+/// Nobody is asked whose a token is, and no port is open.
+#[test]
+fn without_the_api_nothing_of_it_is_there() {
+    for (chart, there) in [(Chart::read(), true), (Chart::read().with("api", json!(false)), false)]
+    {
+        let text = chart.render();
+        for word in ["8090", "BIZRQ_API", "auth-delegator", "services/proxy", "bizrq-api"] {
+            assert_eq!(text.contains(word), there, "{word}");
+        }
+        assert!(of_kind(&text, "Role").len() >= 2 && of_kind(&text, "Service").len() >= 2);
+    }
+}
+
+#[test]
 fn a_log_on_a_volume_has_one_writer_and_one_on_nats_several() {
     let shape = |chart: Chart| {
         let text = chart.render();
@@ -242,6 +269,7 @@ fn every_setting_of_the_pod_exists() {
     let chart = Chart::read()
         .with("webhook.certManager", json!(true))
         .with("labels", json!("group=example.com/team,gpu=example.com/card"))
+        .with("mirrors", json!(true))
         .with("quotaCluster", json!("east"))
         .with("alertmanager", json!("http://alertmanager:9093"));
     let set = of_kind(&chart.render(), "StatefulSet").remove(0);

@@ -10,6 +10,7 @@ mod configuration;
 mod files;
 mod hostile;
 mod load;
+mod mirrors;
 mod router;
 mod sequences;
 pub(crate) mod served;

@@ -145,6 +145,10 @@ impl Cluster {
     {
         let api: Api<K> = Api::all(self.client.clone());
         let created = api.create(&PostParams::default(), review).await;
-        created.map_err(|why| Problem::away(&why.to_string()))
+        created.map_err(|why| match why {
+            // Its own words, without all that came with them.
+            kube::Error::Api(status) => Problem::away(&status.message),
+            why => Problem::away(&why.to_string()),
+        })
     }
 }

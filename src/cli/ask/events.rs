@@ -60,7 +60,7 @@ pub(in crate::cli) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
             Err(error) if after.is_none() => return Err(error),
             Err(error) => error.to_string(),
             Ok(body) => {
-                let mut lines = BufReader::new(body.into_reader());
+                let mut lines = BufReader::new(body);
                 match read(args, out, &mut lines, &mut after, &mut told)? {
                     None => return Ok(Answer::Yes),
                     Some(why) => why,

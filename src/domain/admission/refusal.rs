@@ -69,6 +69,8 @@ reasons! {
     HasWorkloads,
     /// The root has spent or holds something.
     HasSpent,
+    /// It is a copy of another cluster's object.
+    Mirror,
 }
 
 /// A "no", with everything that a person needs to make it a "yes".

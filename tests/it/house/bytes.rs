@@ -56,6 +56,7 @@ const CLOCKS: &[(&str, &str, &str)] = &[
     ("src/api/state.rs", "Instant", "how long records are read for a question"),
     ("src/run/cluster.rs", "Instant", "how long reviews have waited for their cluster"),
     ("src/status.rs", "Instant", "when objects were listed, and how long is written"),
+    ("src/status/mirrors.rs", "Instant", "when mirrors were compared"),
     ("src/shutdown.rs", "Instant", "how long a stage may take"),
     ("src/observe/sweeper.rs", "Instant", "for how long a promise was seen to be open"),
     ("src/observe/watch.rs", "Instant", "whether a watch ended at once"),
