@@ -11,11 +11,40 @@ pub struct Overflow;
 /// `amount × millis`, or `None` when it leaves 128 bits.
 #[must_use]
 pub fn product(amount: Milli, millis: i64) -> Option<i128> {
-    match i64::try_from(amount) {
-        // The usual case is one multiplication; two 64-bit factors cannot leave 128 bits.
-        Ok(amount) => Some(i128::from(amount).wrapping_mul(i128::from(millis))),
-        Err(_) => amount.checked_mul(i128::from(millis)),
-    }
+    products(amount, [millis]).map(|[product]| product)
+}
+
+/// `amount` times each of `factors`, or `None` when one of them leaves 128 bits.
+#[must_use]
+pub fn products<const N: usize>(amount: Milli, factors: [i64; N]) -> Option<[i128; N]> {
+    let Ok(short) = i64::try_from(amount) else {
+        let mut products = [0; N];
+        for (product, factor) in products.iter_mut().zip(factors) {
+            *product = amount.checked_mul(factor.into())?;
+        }
+        return Some(products);
+    };
+    // The usual case is one multiplication each; two 64-bit factors cannot leave 128 bits.
+    Some(factors.map(|factor| i128::from(short).wrapping_mul(factor.into())))
+}
+
+/// `a + b`, or the end of 128 bits that it passes: [`i128::saturating_add`] by a branch that is never taken, where that
+/// computes the end each time.
+#[must_use]
+pub fn more(a: Milli, b: Milli) -> Milli {
+    a.checked_add(b).unwrap_or_else(|| beyond(a))
+}
+
+/// `a - b`, in the same way.
+#[must_use]
+pub fn less(a: Milli, b: Milli) -> Milli {
+    a.checked_sub(b).unwrap_or_else(|| beyond(a))
+}
+
+/// The end on the side of `a`.
+#[cold]
+const fn beyond(a: Milli) -> Milli {
+    if a < 0 { Milli::MIN } else { Milli::MAX }
 }
 
 /// Milli-units by key, sorted by key, no key twice; a key that is not listed counts 0.
@@ -71,6 +100,20 @@ impl Amounts {
             match self.0.get_mut(i).filter(|(k, _)| *k == key) {
                 Some((_, most)) => *most = amount.max(*most),
                 None => self.0.insert(i, (key, amount)),
+            }
+        }
+    }
+
+    /// Every key of `other` gets the amount that `change` makes of the key, its amount and the one in `other`.
+    pub fn merge(&mut self, other: &Self, mut change: impl FnMut(KeyId, Milli, Milli) -> Milli) {
+        let mut i: usize = 0;
+        for (key, theirs) in other.iter() {
+            while self.0.get(i).is_some_and(|(k, _)| *k < key) {
+                i = i.saturating_add(1);
+            }
+            match self.0.get_mut(i).filter(|(k, _)| *k == key) {
+                Some((_, ours)) => *ours = change(key, *ours, theirs),
+                None => self.0.insert(i, (key, change(key, 0, theirs))),
             }
         }
     }

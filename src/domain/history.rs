@@ -8,9 +8,12 @@
 //! An hour in which a date begins at some place (`history/splits.rs`) has a second row, of what its boundaries add
 //! before that instant: budgets that begin anew there are exact to the millisecond however long ago it was.
 
+mod entry;
 pub mod splits;
 mod state;
 
+pub use entry::Change;
+use entry::Entry;
 use splits::Splits;
 pub(in crate::domain) use state::Rows;
 
@@ -55,74 +58,6 @@ struct Table {
 pub(super) struct Cell {
     amount: i128,
     rate: Milli,
-}
-
-/// Whether something becomes more or less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is added.
-    More,
-    /// It is taken away.
-    Less,
-}
-
-impl Change {
-    /// The other one.
-    #[must_use]
-    pub const fn reversed(self) -> Self {
-        match self {
-            Self::More => Self::Less,
-            Self::Less => Self::More,
-        }
-    }
-
-    const fn of(self, amount: i128) -> i128 {
-        match self {
-            Self::More => amount,
-            Self::Less => amount.saturating_neg(),
-        }
-    }
-}
-
-/// What is entered at an instant.
-#[derive(Clone, Copy, Debug)]
-enum Entry {
-    /// So much more or less is held from then on.
-    Rate(Change),
-    /// The same, and the period's end is looked at alone: what is held from there on is nothing to it.
-    Held(Change),
-    /// So much more or less was used, at once.
-    Amount(Change),
-}
-
-impl Entry {
-    const fn reversed(self) -> Self {
-        match self {
-            Self::Rate(change) => Self::Rate(change.reversed()),
-            Self::Held(change) => Self::Held(change.reversed()),
-            Self::Amount(change) => Self::Amount(change.reversed()),
-        }
-    }
-
-    const fn without_rate(self) -> Self {
-        match self {
-            Self::Rate(change) => Self::Held(change),
-            other => other,
-        }
-    }
-}
-
-impl Cell {
-    /// The cell with `amount` entered `rest` milliseconds before the end of its period.
-    fn with(self, entry: Entry, amount: i128, rest: i64) -> Option<Self> {
-        let (inside, rate) = match entry {
-            Entry::Rate(change) => (product(change.of(amount), rest)?, change.of(amount)),
-            Entry::Held(change) => (product(change.of(amount), rest)?, 0),
-            Entry::Amount(change) => (change.of(amount), 0),
-        };
-        let amount = self.amount.checked_add(inside)?;
-        Some(Self { amount, rate: self.rate.checked_add(rate)? })
-    }
 }
 
 /// A length of calendar time, in UTC.
@@ -399,20 +334,21 @@ impl Table {
         if widest >= self.width {
             self.widen(widest.saturating_add(1));
         }
+        let (slope, back) = (entry.slope(rest), entry.reversed().slope(rest));
         let cells = self.cells.get_mut(row.saturating_mul(self.width)..).unwrap_or_default();
         for (done, (slot, amount)) in slots.iter().enumerate() {
             let Some(cell) = cells.get_mut(*slot) else { continue };
-            if let Some(next) = cell.with(entry, *amount, rest) {
+            if let Some(next) = cell.with(slope, *amount) {
                 *cell = next;
                 continue;
             }
             for (slot, amount) in slots.iter().take(done) {
                 let cell = cells.get_mut(*slot);
                 // Stepping back restores sums that were in range.
-                if let Some((cell, back)) =
-                    cell.and_then(|c| c.with(entry.reversed(), *amount, rest).map(|b| (c, b)))
+                if let Some((cell, before)) =
+                    cell.and_then(|c| c.with(back, *amount).map(|before| (c, before)))
                 {
-                    *cell = back;
+                    *cell = before;
                 }
             }
             return Err(Overflow);

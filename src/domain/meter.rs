@@ -487,22 +487,12 @@ impl Meter {
         gone: &[Segment],
         come: &[Segment],
     ) -> Result<(), Overflow> {
-        let steps = (0..gone.len().max(come.len())).flat_map(|i| {
-            let (gone, come) = (gone.get(i), come.get(i));
-            let paired =
-                |(g, c): (&Segment, &Segment)| (g.placement, g.held) == (c.placement, c.held);
-            if gone == come {
-                [None, None]
-            } else if gone.zip(come).is_some_and(paired) {
-                [Some(Step { gone, come }), None]
-            } else {
-                [Some(Step { gone, come: None }), Some(Step { gone: None, come })]
-            }
-        });
-        let steps = steps.flatten();
-        for (done, step) in steps.clone().enumerate() {
+        let count = gone.len().max(come.len());
+        let all = || (0..count).flat_map(|i| steps(gone.get(i), come.get(i)));
+        for (done, step) in all().enumerate() {
+            let Some(step) = step else { continue };
             if let Err(overflow) = self.apply(names, step) {
-                for step in steps.clone().take(done) {
+                for step in all().take(done).flatten() {
                     // Stepping back restores sums that were in range.
                     let _ = self.apply(names, step.reversed());
                 }
@@ -584,6 +574,18 @@ impl Meter {
     }
 }
 
+/// The steps from a segment that was believed to the one in its place.
+fn steps<'s>(gone: Option<&'s Segment>, come: Option<&'s Segment>) -> [Option<Step<'s>>; 2] {
+    let alike = |(g, c): (&Segment, &Segment)| (g.placement, g.held) == (c.placement, c.held);
+    match gone.zip(come) {
+        Some((g, c)) if g == c => [None, None],
+        Some(pair) if !alike(pair) => {
+            [Some(Step { gone, come: None }), Some(Step { gone: None, come })]
+        }
+        _ => [Some(Step { gone, come }), None],
+    }
+}
+
 /// A group's sums, which exist from now on.
 fn sums_of<const N: usize>(
     groups: &mut Table<Sums, N>,
@@ -599,6 +601,9 @@ impl Window {
     #[must_use]
     pub fn cut(self, segment: Segment) -> Option<Segment> {
         let mut cut = segment;
+        if self.from.is_none() && self.to.is_none() {
+            return Some(cut);
+        }
         if let Some(to) = self.to {
             if cut.from > to {
                 return None;

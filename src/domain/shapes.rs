@@ -59,6 +59,8 @@ pub struct Shapes {
     recent: Vec<Option<(Arc<Resources>, ResourcesId)>>,
     pub(super) models: Table<Models<'static>, 64>,
     models_ids: Map<Models<'static>, ModelsId>,
+    /// The models met last: mostly the next ones, too.
+    models_met: ModelsId,
     pub(super) placements: Table<Placement, 256>,
     placement_ids: Map<(GroupId, ModelsId), PlacementId>,
     measures: Vec<Measure>,
@@ -84,6 +86,7 @@ impl Default for Shapes {
             recent: vec![None; RECENT],
             models,
             models_ids: [(Models::default(), ModelsId(0))].into_iter().collect(),
+            models_met: ModelsId(0),
             placements: Table::default(),
             placement_ids: Map::default(),
             measures: Vec::new(),
@@ -136,6 +139,14 @@ impl Shapes {
         if models.is_empty() {
             return ModelsId(0);
         }
+        if self.models.get(self.models_met.0 as usize) == Some(models) {
+            return self.models_met;
+        }
+        self.models_met = self.models_anew(models);
+        self.models_met
+    }
+
+    fn models_anew<'m>(&mut self, models: &Models<'m>) -> ModelsId {
         // The table's keys live for ever, so it can be asked for what lives shorter.
         let ids: &Map<Models<'m>, ModelsId> = &self.models_ids;
         if let Some(id) = ids.get(models) {

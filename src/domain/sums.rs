@@ -3,9 +3,11 @@
 //! `usage(key, t) = closed + Σ rate × (t − start)`: three integers a key. Segments are added and taken away
 //! again as wholes, so that a correction is the new segment minus the old one.
 
+mod step;
+
 use super::{
-    amounts::{Overflow, product},
-    history::{Change, History, splits::Splits},
+    amounts::{Overflow, product, products},
+    history::{History, splits::Splits},
     names::KeyId,
     pod::Segment,
     quantity::Milli,
@@ -13,6 +15,8 @@ use super::{
     time::{ORIGIN, Timestamp},
 };
 use serde::{Deserialize, Serialize};
+use step::Slope;
+pub use step::Step;
 
 /// Usage of one group under each of its keys.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -93,43 +97,6 @@ struct Account {
     before: Vec<i128>,
 }
 
-/// One step from what was believed to what is: a segment that is taken away, one that is added, or one
-/// in place of the other, which holds the same in the same group.
-#[derive(Clone, Copy, Debug)]
-pub struct Step<'s> {
-    /// Taken away.
-    pub gone: Option<&'s Segment>,
-    /// Added.
-    pub come: Option<&'s Segment>,
-}
-
-impl<'s> Step<'s> {
-    /// The step back.
-    #[must_use]
-    pub const fn reversed(self) -> Self {
-        Self { gone: self.come, come: self.gone }
-    }
-
-    /// The segments with their signs, the one that is taken away first.
-    fn signed(self, amount: Milli) -> impl Iterator<Item = (&'s Segment, Milli)> {
-        let gone = self.gone.map(|segment| (segment, amount.saturating_neg()));
-        gone.into_iter().chain(self.come.map(|segment| (segment, amount)))
-    }
-
-    /// Where what is held changes, and whether it becomes more or less there. A boundary that both segments
-    /// share is none.
-    pub(super) fn boundaries(self) -> impl Iterator<Item = (Timestamp, Change)> + Clone {
-        let ends = |s: Option<&Segment>| (s.map(|s| s.from), s.and_then(|s| s.to));
-        let ((gone_from, gone_to), (come_from, come_to)) = (ends(self.gone), ends(self.come));
-        let from = [(gone_from, Change::Less), (come_from, Change::More)];
-        let to = [(gone_to, Change::More), (come_to, Change::Less)];
-        let from = (gone_from != come_from).then_some(from);
-        let to = (gone_to != come_to).then_some(to);
-        let boundaries = from.into_iter().chain(to).flatten();
-        boundaries.filter_map(|(at, change)| Some((at?, change)))
-    }
-}
-
 impl Sums {
     /// Sums that keep hourly differences too, if asked.
     #[must_use]
@@ -173,12 +140,7 @@ impl Sums {
         slots: &mut Vec<(usize, Milli)>,
     ) -> Result<(), Overflow> {
         self.place(measure, slots);
-        for (done, (slot, amount)) in slots.iter().enumerate() {
-            if let Err(overflow) = self.apply_row(step, *slot, *amount) {
-                self.step_back(step, slots.get(..done));
-                return Err(overflow);
-            }
-        }
+        self.apply_rows(step, slots)?;
         let Some(history) = &mut self.history else { return Ok(()) };
         let boundaries = step.boundaries();
         for (done, (at, change)) in boundaries.clone().enumerate() {
@@ -187,7 +149,7 @@ impl Sums {
                     // Stepping back restores sums that were in range.
                     let _ = history.boundary(splits, at, change.reversed(), slots);
                 }
-                self.step_back(step, Some(slots));
+                self.step_back(step, slots);
                 return Err(overflow);
             }
         }
@@ -207,17 +169,39 @@ impl Sums {
         }
     }
 
-    fn step_back(&mut self, step: Step<'_>, slots: Option<&[(usize, Milli)]>) {
-        for (slot, amount) in slots.unwrap_or_default() {
-            // Stepping back restores sums that were in range.
-            let _ = self.apply_row(step.reversed(), *slot, *amount);
+    /// All of it or nothing.
+    fn apply_rows(&mut self, step: Step<'_>, slots: &[(usize, Milli)]) -> Result<(), Overflow> {
+        let slope = step.slope();
+        let simple = self.account.is_none() && step.is_plain();
+        for (done, (slot, amount)) in slots.iter().enumerate() {
+            let Some(row) = self.rows.get_mut(*slot) else { continue };
+            let next = row.with(slope, *amount).ok_or(Overflow);
+            let settled = match next {
+                Ok(next) if simple => {
+                    *row = next;
+                    continue;
+                }
+                Ok(_) => self.settle(step, *slot, *amount),
+                Err(overflow) => Err(overflow),
+            };
+            if let Err(overflow) = settled {
+                self.step_back(step, slots.get(..done).unwrap_or_default());
+                return Err(overflow);
+            }
+            if let Some((row, next)) = self.rows.get_mut(*slot).zip(next.ok()) {
+                *row = next;
+            }
         }
+        Ok(())
     }
 
-    fn apply_row(&mut self, step: Step<'_>, slot: usize, amount: Milli) -> Result<(), Overflow> {
-        let Some(row) = self.rows.get(slot) else { return Ok(()) };
-        let next = step.signed(amount).try_fold(*row, |row, (s, signed)| row.with(s, signed));
-        let next = next.ok_or(Overflow)?;
+    fn step_back(&mut self, step: Step<'_>, slots: &[(usize, Milli)]) {
+        // Stepping back restores sums that were in range.
+        let _ = self.apply_rows(step.reversed(), slots);
+    }
+
+    /// What `step` changes beside the row of `slot`: what is doubtful, and what the account leaves out.
+    fn settle(&mut self, step: Step<'_>, slot: usize, amount: Milli) -> Result<(), Overflow> {
         let doubt = self.doubt(step, slot, amount)?;
         let before = self.before_account(step, slot, amount)?;
         if let (Some(account), Some(before)) = (&mut self.account, before) {
@@ -226,16 +210,12 @@ impl Sums {
         if let Some(doubt) = doubt {
             put(&mut self.doubts, slot, doubt);
         }
-        if let Some(row) = self.rows.get_mut(slot) {
-            *row = next;
-        }
         Ok(())
     }
 
     /// What is doubtful under `slot` after `step`, if that changes.
     fn doubt(&self, step: Step<'_>, slot: usize, amount: Milli) -> Result<Option<Doubt>, Overflow> {
-        let segments = || [step.gone, step.come].into_iter().flatten();
-        if segments().all(Segment::is_plain) {
+        if step.is_plain() {
             return Ok(None);
         }
         let doubt = self.doubts.get(slot).copied().unwrap_or_default();
@@ -410,21 +390,15 @@ impl Account {
 }
 
 impl Row {
-    /// The row with a segment of `signed` milli-units applied.
-    fn with(self, segment: &Segment, signed: Milli) -> Option<Self> {
-        let mut next = self;
-        match segment.to {
-            Some(to) => {
-                let amount = product(signed, to.since(segment.from))?;
-                next.closed = next.closed.checked_add(amount)?;
-            }
-            None => {
-                let start = product(signed, segment.from.since(ORIGIN))?;
-                next.started = next.started.checked_add(start)?;
-                next.running = next.running.checked_add(signed)?;
-            }
-        }
-        Some(next)
+    /// The row with `amount` milli-units of a step applied.
+    fn with(self, slope: Slope, amount: Milli) -> Option<Self> {
+        let Slope { closed, running, started } = slope;
+        let [closed, running, started] = products(amount, [closed, running, started])?;
+        Some(Self {
+            closed: self.closed.checked_add(closed)?,
+            running: self.running.checked_add(running)?,
+            started: self.started.checked_add(started)?,
+        })
     }
 }
 
@@ -441,13 +415,6 @@ impl Doubt {
             _ => {}
         }
         Some(self)
-    }
-}
-
-impl Segment {
-    /// It runs and may go on, or it ended for good: nothing about it is doubtful.
-    fn is_plain(&self) -> bool {
-        self.uncertain.is_none() && self.provisional == self.to.is_none()
     }
 }
 

@@ -37,6 +37,7 @@ pub fn decide_quota<'r>(
     review: &QuotaReview<'r>,
     now: Timestamp,
 ) -> Verdict<QuotaProposed<'r>> {
+    trial.whole();
     let group = names.group(review.name);
     let proposal = match trial.proposal(names, review) {
         Ok(proposal) => proposal,

@@ -138,20 +138,8 @@ impl Book {
         let group = work.group.unwrap_or_default();
         let charges = &mut self.scratch.charges;
         charges.clear();
-        work.charge_under(&pod.reserved, |key, own, unreviewed| {
-            charges.push((key, own, unreviewed))
-        });
-        if joins {
-            work.members.put(&pod.reserved)
-        } else {
-            work.members.take(&pod.reserved)
-        }
-        let mut before = charges.iter_mut();
-        work.charge_under(&pod.reserved, |_, own, unreviewed| {
-            if let Some((_, by, unreviewed_by)) = before.next() {
-                *by = own.saturating_sub(*by);
-                *unreviewed_by = unreviewed.saturating_sub(*unreviewed_by);
-            }
+        work.shift_members(&pod.reserved, joins, |key, own, unreviewed| {
+            charges.push((key, own, unreviewed));
         });
         self.tree.charge_all(group, charges.drain(..));
     }

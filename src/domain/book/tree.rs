@@ -7,6 +7,7 @@
 mod journal;
 
 use crate::domain::{
+    amounts::{less, more},
     names::{GroupId, KeyId},
     quantity::Milli,
 };
@@ -91,12 +92,24 @@ impl Cell {
     /// What it uses, its children's carve-outs included.
     pub(super) fn used(&self) -> Milli {
         // Every single amount is below 2^90 (`book::MOST`): 2^36 of them fit.
-        self.own.saturating_add(self.given)
+        more(self.own, self.given)
     }
 
     /// What it weighs in its parents.
     fn weight(&self) -> Milli {
         self.used().max(self.claim)
+    }
+
+    /// How much more it weighs than when it used `used`.
+    fn heavier(&self, used: Milli) -> Milli {
+        less(self.weight(), used.max(self.claim))
+    }
+
+    /// Takes `by` more from below; says how much heavier it became.
+    fn give(&mut self, by: Milli) -> Milli {
+        let used = self.used();
+        self.given = more(self.given, by);
+        self.heavier(used)
     }
 }
 
@@ -198,19 +211,21 @@ impl Tree {
         charges: impl Iterator<Item = (KeyId, Milli, Milli)>,
     ) {
         let mut rising = std::mem::take(&mut self.rising.0);
+        let is_root = self.parents(group).is_empty();
         for (key, own, unreviewed) in charges {
             if own == 0 && unreviewed == 0 {
                 continue;
             }
-            let heavier = self.touch(group, key, |cell| {
-                cell.own = cell.own.saturating_add(own);
-                cell.unreviewed = cell.unreviewed.saturating_add(unreviewed);
-            });
+            let Some(cell) = self.cell_mut(group, key) else { continue };
+            let used = cell.used();
+            cell.own = more(cell.own, own);
+            cell.unreviewed = more(cell.unreviewed, unreviewed);
+            let heavier = if is_root { 0 } else { cell.heavier(used) };
             if heavier != 0 {
                 rising.push((key, heavier));
             }
         }
-        self.carry(group, &mut rising);
+        self.carry(group, &mut rising, self.journal.draws);
         rising.clear();
         self.rising.0 = rising;
     }
@@ -222,10 +237,14 @@ impl Tree {
 
     /// Sets what `group` claims and may use under `key`.
     pub(super) fn set_terms(&mut self, group: GroupId, key: KeyId, claim: Milli, limit: Milli) {
-        let heavier = self.touch(group, key, |cell| {
-            cell.claim = claim;
-            cell.limit = limit;
-        });
+        let Some(cell) = self.cell_mut(group, key) else { return };
+        let before = cell.weight();
+        (cell.claim, cell.limit) = (claim, limit);
+        let heavier = cell.weight().saturating_sub(before);
+        let limited = self.journal.on && limit != UNLISTED;
+        if let Some(place) = self.place(group, key).filter(|_| limited) {
+            self.journal.limits(place);
+        }
         self.carry_one(group, key, heavier);
     }
 
@@ -266,19 +285,20 @@ impl Tree {
 
     fn give(&mut self, parent: GroupId, key: KeyId, weight: Milli) {
         if weight != 0 {
-            let heavier = self.touch(parent, key, |c| c.given = c.given.saturating_add(weight));
+            let heavier = self.cell_mut(parent, key).map_or(0, |cell| cell.give(weight));
             self.carry_one(parent, key, heavier);
         }
     }
 
     fn carry_one(&mut self, group: GroupId, key: KeyId, heavier: Milli) {
         if heavier != 0 {
-            self.carry(group, &mut vec![(key, heavier)]);
+            self.carry(group, &mut vec![(key, heavier)], false);
         }
     }
 
-    /// Tells everything above `group` how much heavier it weighs under which keys.
-    fn carry(&mut self, group: GroupId, rising: &mut Vec<(KeyId, Milli)>) {
+    /// Tells everything above `group` how much heavier it weighs under which keys; with `draws`, where somebody may
+    /// be stopped by it.
+    fn carry(&mut self, group: GroupId, rising: &mut Vec<(KeyId, Milli)>, draws: bool) {
         let mut at = group;
         while !rising.is_empty() {
             match self.parents(at) {
@@ -287,7 +307,9 @@ impl Tree {
                     at = *parent;
                     rising.retain_mut(|(key, heavier)| {
                         let by = *heavier;
-                        *heavier = self.touch(at, *key, |c| c.given = c.given.saturating_add(by));
+                        if !(draws && self.draw(at, *key, by)) {
+                            *heavier = self.cell_mut(at, *key).map_or(0, |cell| cell.give(by));
+                        }
                         *heavier != 0
                     });
                 }
@@ -302,16 +324,14 @@ impl Tree {
         }
     }
 
-    /// Changes a cell; says how much heavier it became.
-    fn touch(&mut self, group: GroupId, key: KeyId, change: impl FnOnce(&mut Cell)) -> Milli {
+    /// A cell that will be changed; it is there from now on.
+    fn cell_mut(&mut self, group: GroupId, key: KeyId) -> Option<&mut Cell> {
         let place = self.place(group, key).unwrap_or_else(|| self.new_cell(group, key));
-        let Some(cell) = self.cells.get_mut(place as usize) else { return 0 };
+        let cell = self.cells.get_mut(place as usize)?;
         if self.journal.on {
             self.journal.note(place, cell);
         }
-        let before = cell.weight();
-        change(cell);
-        cell.weight().saturating_sub(before)
+        Some(cell)
     }
 
     fn place(&self, group: GroupId, key: KeyId) -> Option<u32> {
@@ -392,6 +412,32 @@ mod tests {
         tree.charge(GroupId(3), CPU, 1, 0);
         tree.relink(GroupId(3), &[GroupId(4)]);
         assert_eq!((tree.cell(GroupId(1), CPU).used(), tree.cell(GroupId(4), CPU).used()), (0, 6));
+    }
+
+    #[test]
+    fn what_is_drawn_through_is_entered_when_it_is_looked_at_and_taken_back_with_its_step() {
+        let mut tree = chain();
+        tree.set_terms(GroupId(1), CPU, 0, 9);
+        tree.charge(GroupId(3), CPU, 5, 0);
+        let used = |tree: &Tree| [3, 2, 1].map(|g| tree.cell(GroupId(g), CPU).used());
+        let all = tree.try_out();
+        tree.charge(GroupId(3), CPU, 2, 0);
+        assert_eq!(used(&tree), [7, 5, 7], "between the charge and the limit nothing is touched");
+        let first = tree.step();
+        tree.charge(GroupId(3), CPU, 1, 0);
+        tree.enter_drawn();
+        assert_eq!(used(&tree), [8, 8, 8]);
+        let second = tree.step();
+        tree.charge(GroupId(3), CPU, -4, 0);
+        assert_eq!((used(&tree), tree.changes(second).count()), ([4, 8, 4], 1));
+        tree.take_back(second);
+        assert_eq!(used(&tree), [8, 8, 8]);
+        tree.take_back(first);
+        tree.enter_drawn();
+        assert_eq!(used(&tree), [7, 7, 7], "what an earlier step drew is still to be entered");
+        tree.take_back(all);
+        tree.enter_drawn();
+        assert_eq!(used(&tree), [5, 5, 5]);
     }
 
     #[test]

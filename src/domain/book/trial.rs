@@ -61,7 +61,7 @@ impl<'b> Trial<'b> {
             accounts: book.accounts.len(),
             rows: book.works.rows.count(),
         };
-        book.tree.step();
+        book.tree.try_out();
         Self { book, items: 0 }
     }
 
@@ -89,6 +89,7 @@ impl<'b> Trial<'b> {
         quota: GroupId,
         proposal: &QuotaProposed<'_>,
     ) -> Result<(), Error> {
+        self.whole();
         self.book.proposed(names, stamp, quota, proposal)
     }
 
@@ -100,7 +101,13 @@ impl<'b> Trial<'b> {
         quota: GroupId,
         fact: &ReservationExpired<'_>,
     ) {
+        self.whole();
         self.book.expired(names, stamp, quota, fact);
+    }
+
+    /// Makes every group's sums whole before a quota is looked at: charges that were tried are known at limits only.
+    pub(crate) fn whole(&mut self) {
+        self.book.tree.enter_drawn();
     }
 
     /// Begins a step that can be judged and taken back.

@@ -6,7 +6,7 @@
 
 use super::{Held, version::Version};
 use crate::domain::{
-    amounts::{Amounts, Walk},
+    amounts::{Amounts, Walk, product},
     event::{Operation, Position},
     names::{GroupId, KeyId, ObjectId, Uid},
     quantity::Milli,
@@ -124,15 +124,6 @@ impl Pods {
         }
     }
 
-    /// To look at their sum key by key: so many times the amounts.
-    fn walk(&self) -> (Milli, Walk<'_>) {
-        match self {
-            Self::None => (0, NOTHING.amounts.walk()),
-            Self::Alike(n, one) => (Milli::from(*n), one.walk()),
-            Self::Mixed(_, sum) => (1, sum.walk()),
-        }
-    }
-
     pub(super) fn sum(&self) -> Amounts {
         match self {
             Self::None => Amounts::default(),
@@ -145,33 +136,59 @@ impl Pods {
     }
 
     pub(super) fn put(&mut self, pod: &Arc<Amounts>) {
-        match self {
-            Self::None => *self = Self::Alike(1, Arc::clone(pod)),
-            Self::Alike(n, one) if Arc::ptr_eq(one, pod) || one == pod => *n = n.saturating_add(1),
-            Self::Alike(n, _) => {
-                let n = n.saturating_add(1);
-                let mut sum = self.sum();
-                shift(&mut sum, pod, 1);
-                *self = Self::Mixed(n, sum);
-            }
-            Self::Mixed(n, sum) => {
-                *n = n.saturating_add(1);
-                shift(sum, pod, 1);
-            }
-        }
+        self.shift(pod, true, |_, _, _| {});
     }
 
-    pub(super) fn take(&mut self, pod: &Amounts) {
+    pub(super) fn take(&mut self, pod: &Arc<Amounts>) {
+        self.shift(pod, false, |_, _, _| {});
+    }
+
+    /// Puts a pod in or takes one out; calls `each` with every key of it, and the sum under it before and after.
+    pub(super) fn shift(
+        &mut self,
+        pod: &Arc<Amounts>,
+        joins: bool,
+        mut each: impl FnMut(KeyId, Milli, Milli),
+    ) {
+        let n = self.count();
+        let after = if joins { n.saturating_add(1) } else { n.saturating_sub(1) };
         match self {
-            Self::None => {}
-            Self::Alike(n, _) | Self::Mixed(n, _) if *n <= 1 => *self = Self::None,
-            Self::Alike(n, _) => *n = n.saturating_sub(1),
-            Self::Mixed(n, sum) => {
-                *n = n.saturating_sub(1);
-                shift(sum, pod, -1);
+            Self::Mixed(count, sum) if after > 0 => {
+                *count = after;
+                // Every amount is below 2^90 (`book::MOST`), so no sum leaves 128 bits.
+                let sign = |amount: Milli| if joins { amount } else { amount.wrapping_neg() };
+                sum.merge(pod, |key, before, amount| {
+                    let after = before.wrapping_add(sign(amount));
+                    each(key, before, after);
+                    after
+                });
+            }
+            Self::Mixed(_, sum) => {
+                let mut sum = sum.walk();
+                pod.iter().for_each(|(key, _)| each(key, sum.at(key), 0));
+                *self = Self::None;
+            }
+            Self::Alike(_, one) if joins && !Arc::ptr_eq(one, pod) && one != pod => {
+                *self = Self::Mixed(n, self.sum());
+                self.shift(pod, joins, each);
+            }
+            Self::Alike(..) | Self::None => {
+                for (key, amount) in pod.iter() {
+                    each(key, times(amount, n), times(amount, after));
+                }
+                match self {
+                    Self::Alike(count, _) if after > 0 => *count = after,
+                    Self::None if joins => *self = Self::Alike(after, Arc::clone(pod)),
+                    _ => *self = Self::None,
+                }
             }
         }
     }
+}
+
+/// `n` times an amount below 2^90 (`book::MOST`).
+fn times(amount: Milli, n: u32) -> Milli {
+    product(amount, n.into()).unwrap_or(Milli::MAX)
 }
 
 /// Adds `times` × `other`; every amount is below 2^90 (`book::MOST`), so no sum leaves 128 bits.
@@ -350,18 +367,25 @@ impl Work {
         groups.into_iter().map(charge).collect()
     }
 
-    /// Calls `each` with the part of the main charge that its members' changes can alter, under the keys of
-    /// `pod`: the charge itself, and what of it no review admitted.
-    pub(super) fn charge_under(&self, pod: &Amounts, mut each: impl FnMut(KeyId, Milli, Milli)) {
+    /// Puts a pod among its members or takes one out, while nothing is open; calls `each` with every key of the
+    /// pod, and by how much the main charge under it grew, and the part of that that no review admitted.
+    pub(super) fn shift_members(
+        &mut self,
+        pod: &Arc<Amounts>,
+        joins: bool,
+        mut each: impl FnMut(KeyId, Milli, Milli),
+    ) {
         let observed = self.observed.as_ref().map(|observed| &observed.demand);
         let [mut observed, mut reviewed] = [observed, self.reviewed.as_ref()].map(|amounts| {
             amounts.map_or_else(|| NOTHING.amounts.walk(), |amounts| amounts.walk())
         });
-        let (times, mut members) = self.members.walk();
-        for (key, _) in pod.iter() {
-            let amount = members.at(key).saturating_mul(times).max(observed.at(key));
-            each(key, amount, amount.saturating_sub(reviewed.at(key)).max(0));
-        }
+        self.members.shift(pod, joins, |key, before, after| {
+            let (least, reviewed) = (observed.at(key), reviewed.at(key));
+            let (before, after) = (before.max(least), after.max(least));
+            let unreviewed = |charge: Milli| charge.wrapping_sub(reviewed).max(0);
+            let unreviewed = unreviewed(after).wrapping_sub(unreviewed(before));
+            each(key, after.wrapping_sub(before), unreviewed);
+        });
     }
 }
 
