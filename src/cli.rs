@@ -29,7 +29,7 @@ mod serve;
 #[cfg(feature = "service")]
 mod webhook_config;
 
-use crate::domain::resources::is_model;
+use crate::{domain::resources::is_model, event_log::shown};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use out::Out;
 use std::{io, process::ExitCode};
@@ -158,7 +158,7 @@ impl Error {
 
     /// A log that cannot be opened, read or written.
     pub fn log(place: impl ToString, why: impl ToString) -> Self {
-        let (place, why) = (place.to_string(), why.to_string());
+        let (place, why) = (shown(&place.to_string()), why.to_string());
         // Of an address the server alone, which is what errors begin with; a stream's name stands behind it.
         let hosts = place.find("://").map_or(0, |at| at.saturating_add(3));
         let server = place.get(hosts..).and_then(|hosts| hosts.find('/'));

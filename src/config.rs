@@ -17,6 +17,7 @@ pub use settings::{ApiServer, ClusterSetting, GroupSetting, Growth, Role, Settin
 use crate::{
     decider::Missing,
     domain::label_keys::{Label, LabelKeys},
+    event_log::shown,
     k8s::kinds::{Kinds, TableError},
     telemetry,
     webhook::{self, server::Limits},
@@ -296,10 +297,13 @@ impl Config {
 
 fn alertmanager(url: &str) -> Result<Uri, Error> {
     let wrong = |why: &str| {
-        let (setting, value) = ("--alertmanager", url.to_owned());
+        let (setting, value) = ("--alertmanager", shown(url));
         Error::Wrong { setting, value, why: format!("{why}; write http://HOST:PORT") }
     };
     let uri: Uri = url.parse().map_err(|_| wrong("it is no address"))?;
+    if url.contains('@') {
+        return Err(wrong("it has a user or password, which others see and it is not sent"));
+    }
     match (uri.scheme() == Some(&Scheme::HTTP), uri.authority(), uri.query()) {
         (true, Some(_), None) => Ok(uri),
         (true, Some(_), Some(_)) => Err(wrong("it has a query")),
@@ -427,15 +431,6 @@ pub fn kinds(files: &[PathBuf]) -> Result<Kinds, Error> {
 
 fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
-}
-
-/// A location without what stands before an `@`: a secret.
-#[must_use]
-pub fn shown(place: &str) -> String {
-    match (place.split_once("://"), place.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
-        _ => place.to_owned(),
-    }
 }
 
 /// The namespace of the pod that this is; elsewhere, the usual one.

@@ -28,7 +28,7 @@ pub mod schema;
 pub mod survey;
 
 use crate::domain::{event::Position, merkle::Frontier};
-pub use any::{AnyLog, AnyReader, Facts};
+pub use any::{AnyLog, AnyReader, Facts, shown};
 pub use codec::NewEvent;
 pub use error::{AppendError, LineError, OpenError, ReadError};
 pub use records::Records;

@@ -28,6 +28,8 @@ use bizrq::{
     },
     event_log::codec::{Decoded, NewEvent, Scanned},
 };
+use serde::Deserialize;
+use serde_json::Value;
 use std::{collections::BTreeSet, path::PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -66,26 +68,28 @@ pub(super) struct CheckArgs {
 }
 
 /// The format of proofs that this build writes, and the only one that it reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What a proof says of itself.
 const SAYS: &str = "These records are in the log with the invoice's root, and they sum to the line. \
-                    That no record is missing is proved by bizrq-replay verify alone.";
+                    That no record is missing is proved by bizrq-replay verify alone; a price is \
+                    in no record.";
 
 /// Pods by source and uid.
 type Pods = BTreeSet<(String, String)>;
 
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let invoice: Document = document::read(&args.invoice, "invoice")?;
-    let claim = claim(&args.invoice, &invoice, args.line)?;
+    let (line, claim) = claim(&args.invoice, &invoice, args.line)?;
     let log = Log::open(&args.log)?;
-    let pods = pods(&log, &invoice, claim)?;
-    let records = records(&log, &invoice, claim, &pods)?;
+    let pods = pods(&log, &invoice, &claim)?;
+    let records = records(&log, &invoice, &claim, &pods)?;
     let mut records = with_paths(&log, &invoice, records)?;
     let none = || Error::log(&log.place, "it has no record at the invoice's position");
     let last = records.pop().ok_or_else(none)?;
-    let proof = Proof { format: FORMAT, line: args.line, says: SAYS.to_owned(), records, last };
-    if let Err(why) = check::check(&invoice, claim, &proof) {
+    let (line, says) = (line.clone(), SAYS.to_owned());
+    let proof = Proof { format: FORMAT, line, says, records, last };
+    if let Err(why) = check::check(&invoice, &claim, &proof) {
         note(format_args!("line {} cannot be proved: {why}", args.line));
         return Ok(Answer::No);
     }
@@ -98,26 +102,41 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
 pub(super) fn check(args: &CheckArgs, out: &mut Out) -> Result<Answer, Error> {
     let invoice: Document = document::read(&args.invoice, "invoice")?;
     let proof: Proof = document::read(&args.proof, "proof")?;
-    let claim = claim(&args.invoice, &invoice, proof.line)?;
-    if let Err(why) = check::check(&invoice, claim, &proof) {
-        out.line(format_args!("✗ line {} is not proved: {why}", proof.line))?;
+    let number = proof.line["line"].as_u64().and_then(|line| usize::try_from(line).ok());
+    let number = number.ok_or_else(|| {
+        Error::input(args.proof.display(), format!("is no proof of format {FORMAT}: make it anew"))
+    })?;
+    let (line, claim) = claim(&args.invoice, &invoice, number)?;
+    if let Err(why) =
+        check::is_the_line(line, &proof.line).and_then(|()| check::check(&invoice, &claim, &proof))
+    {
+        out.line(format_args!("✗ line {number} is not proved: {why}"))?;
         return Ok(Answer::No);
     }
-    let (line, count, unit) = (proof.line, proof.records.len(), &claim.unit);
+    let (line, count, unit) = (number, proof.records.len(), &claim.unit);
     out.line(format_args!("✓ line {line}: {} {unit}-hours, exact {}", claim.hours, claim.exact))?;
     out.line(format_args!("✓ the sum of {count} records in the log with root {}", invoice.root))?;
+    if let (Some(price), Some(cost)) = (&claim.price, &claim.cost) {
+        out.line(format_args!(
+            "✓ it costs {cost} at {price}, which the invoice says and no record"
+        ))?;
+    }
     out.line(SAYS)?;
     Ok(Answer::Yes)
 }
 
+/// A line, as the invoice has it and as it is understood.
 fn claim<'i>(
     place: &std::path::Path,
     invoice: &'i Document,
-    line: usize,
-) -> Result<&'i Claim, Error> {
-    let none =
-        || Error::Usage(format!("{} has {} lines, none is {line}", place.display(), invoice.len()));
-    invoice.line(line).ok_or_else(none)
+    number: usize,
+) -> Result<(&'i Value, Claim), Error> {
+    let none = || {
+        Error::Usage(format!("{} has {} lines, none is {number}", place.display(), invoice.len()))
+    };
+    let line = invoice.line(number).ok_or_else(none)?;
+    let unclear = |e| Error::input(place.display(), format!("line {number}: {e}"));
+    Ok((line, Claim::deserialize(line).map_err(unclear)?))
 }
 
 /// The pods that the line rests on.

@@ -8,6 +8,7 @@ use crate::{
         event::{Data, Period, UsageAdjusted},
         hours::NanoHours,
         ledger::{Ledger, Options},
+        meter::MOST_ADJUSTED,
         quota::{Unit, normalise},
         text::Text,
         time::Timestamp,
@@ -116,6 +117,11 @@ impl Args {
         }
         match self.hours.or(self.exact) {
             Some(0) | None => usage("a correction of nothing corrects nothing"),
+            Some(exact) if exact.unsigned_abs() > MOST_ADJUSTED => {
+                let why =
+                    format!("{exact} is beyond any account; at most 2^112 either way is taken");
+                Err(Error::Usage(why))
+            }
             Some(exact) => Ok(exact),
         }
     }

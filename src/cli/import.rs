@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::merkle::Hash,
+    domain::merkle::Frontier,
     event_log::NewEvent,
     import::{Counts, Importer, Map, ReadError, RowError, Rows},
     input,
@@ -100,9 +100,10 @@ pub(super) fn run(args: Args, out: &mut Out) -> Result<Answer, Error> {
     drop(bar);
     // What was taken before a file broke off stays: the next try finds it there.
     let flushed = batch.flush();
-    let appended = batch.appended;
-    let tree = log.tree()?;
-    report.end(importer.counts(), appended, tree.position(), tree.root())?;
+    // What a failed append left on the log nobody knows who has not read it again.
+    let is_known = flushed.is_ok() && !matches!(ended, Err(Ended::Told(_)));
+    let at_end = is_known.then(|| Ok::<_, Error>((batch.appended, log.tree()?))).transpose()?;
+    report.end(importer.counts(), at_end)?;
     ended.map_err(|e| match e {
         Ended::Read(e) => read_error(&name, &e),
         Ended::Told(e) => e,
@@ -194,9 +195,10 @@ struct Sums<'c> {
     repeated: u64,
     model_ambiguous: u64,
     ambiguous_texts: &'c std::collections::BTreeMap<String, u64>,
-    appended: u64,
-    position: u64,
-    root: String,
+    /// These three are null where an append failed.
+    appended: Option<u64>,
+    position: Option<u64>,
+    root: Option<String>,
 }
 
 impl<'o> Report<'o> {
@@ -230,7 +232,8 @@ impl<'o> Report<'o> {
         Ok(())
     }
 
-    fn end(self, counts: &Counts, appended: u64, position: u64, root: Hash) -> Result<(), Error> {
+    /// `at_end`: events appended, and the log's tree behind them, if they are known.
+    fn end(self, counts: &Counts, at_end: Option<(u64, Frontier)>) -> Result<(), Error> {
         let sums = Sums {
             rows: counts.rows,
             rejected: counts.rejected,
@@ -242,9 +245,9 @@ impl<'o> Report<'o> {
             repeated: counts.repeated,
             model_ambiguous: counts.ambiguous,
             ambiguous_texts: &counts.ambiguous_texts,
-            appended,
-            position,
-            root: root.to_string(),
+            appended: at_end.as_ref().map(|(appended, _)| *appended),
+            position: at_end.as_ref().map(|(_, tree)| tree.position()),
+            root: at_end.as_ref().map(|(_, tree)| tree.root().to_string()),
         };
         match self.format {
             _ if self.failed.is_some() => self.failed.map_or(Ok(()), Err),
@@ -287,10 +290,12 @@ impl Sums<'_> {
         if more > 0 {
             out.line(format_args!("         and {more} more texts"))?;
         }
-        out.line(format_args!(
-            "{} events appended; the log is at position {}, root {}",
-            self.appended, self.position, self.root
-        ))
+        match (self.appended, self.position, &self.root) {
+            (Some(appended), Some(position), Some(root)) => out.line(format_args!(
+                "{appended} events appended; the log is at position {position}, root {root}"
+            )),
+            _ => out.line("how much was appended is not known; run it again: what is there is not appended twice"),
+        }
     }
 }
 

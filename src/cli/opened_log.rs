@@ -42,7 +42,16 @@ impl From<OpenError> for Ended {
 impl OpenedLog {
     /// Opens a log for appending; a folder or stream that is missing is made.
     pub(super) fn open(place: &str) -> Result<Self, Error> {
-        let opened = Self::with(place, async || AnyLog::open(place).await)?;
+        Self::whole(Self::with(place, async || AnyLog::open(place).await)?)
+    }
+
+    /// The same, also of an archive, which takes on what its log took since.
+    pub(super) fn open_to_fill(place: &str) -> Result<Self, Error> {
+        Self::whole(Self::with(place, async || AnyLog::open_to_fill(place).await)?)
+    }
+
+    /// Says what was cut off.
+    fn whole(opened: Self) -> Result<Self, Error> {
         if let Some(torn) = opened.log.torn() {
             let (path, bytes) = (torn.path.display(), torn.bytes);
             warn(format!("{path}: {bytes} bytes of a half-written line at the end were cut off"));
@@ -71,7 +80,7 @@ impl OpenedLog {
         one.map_err(|e| Error::log(place, e))
     }
 
-    /// Opens for appending a log that continues `base`: one that is missing or empty is begun with `opening`, its
+    /// Opens for appending a log, or an archive of it, that continues `base`: one that is missing or empty is begun with `opening`, its
     /// `log.opened`.
     pub(super) fn open_continued(
         place: &str,
@@ -80,7 +89,7 @@ impl OpenedLog {
     ) -> Result<Self, Error> {
         let failed = |e: OpenError| Error::log(place, e);
         Self::runtime(place)?.block_on(AnyLog::begin(place, base, opening)).map_err(failed)?;
-        Self::open(place)
+        Self::open_to_fill(place)
     }
 
     /// Ends a log and begins the next; gives the tree between them.

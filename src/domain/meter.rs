@@ -86,7 +86,7 @@ pub(super) const GROUPS: usize = 32;
 
 /// An exbibyte for a century, in milli-units × milliseconds: 2^60 × 1000 × 3.2 × 10^12 is below 2^112, and 2^15
 /// corrections of that size fit.
-const MOST_ADJUSTED: u128 = 1 << 112;
+pub const MOST_ADJUSTED: u128 = 1 << 112;
 
 /// A signed correction that was applied.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

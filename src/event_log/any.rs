@@ -4,12 +4,22 @@
 use super::jetstream::{self, JetStreamLog, JetStreamReader};
 use super::{
     AppendError, Appended, EventLog, Head, NewEvent, OpenError, ReadError, Reader, Records,
+    archive,
     codec::EncodeError,
     file::{FileLog, FileReader, Options, Torn, rollover, segments},
     memory::{MemoryLog, MemoryReader},
 };
 use crate::domain::{event::Position, merkle::Frontier};
 use std::{collections::BTreeMap, path::Path};
+
+/// A location without what stands before an `@`: a secret.
+#[must_use]
+pub fn shown(location: &str) -> String {
+    match (location.split_once("://"), location.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
+        _ => location.to_owned(),
+    }
+}
 
 /// A log of any provider.
 #[derive(Debug)]
@@ -39,8 +49,20 @@ impl AnyLog {
     /// Opens the log at `location` for appending and reading; a folder or stream that is missing is made.
     ///
     /// # Errors
-    /// [`OpenError`]: another writer, no log, damaged, unsafe, out of reach.
+    /// [`OpenError`]: another writer, no log, an archive, damaged, unsafe, out of reach.
     pub async fn open(location: &str) -> Result<Self, OpenError> {
+        let dir = Path::new(last(location));
+        if archive::is_one(dir) {
+            return Err(segments::not_a_log(dir, archive::TAKES_NONE).into());
+        }
+        Self::open_to_fill(location).await
+    }
+
+    /// The same, also of an archive, for who takes on what its log took since.
+    ///
+    /// # Errors
+    /// [`OpenError`], as of [`Self::open`].
+    pub async fn open_to_fill(location: &str) -> Result<Self, OpenError> {
         let location = last(location);
         #[cfg(feature = "jetstream")]
         if is_address(location) {

@@ -29,6 +29,16 @@ use std::{
 /// Name of the manifest's file.
 pub const MANIFEST_FILE: &str = "manifest.json";
 
+/// Why nothing is appended to an archive.
+pub const TAKES_NONE: &str =
+    "it is an archive, which takes no records; fill a log from it with `bizrq log import`";
+
+/// Whether a folder is an archive that was finished.
+#[must_use]
+pub fn is_one(dir: &Path) -> bool {
+    dir.join(MANIFEST_FILE).exists()
+}
+
 /// The format of manifests that this build writes, and the newest that it reads.
 const FORMAT: u32 = 1;
 

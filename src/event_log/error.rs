@@ -155,7 +155,7 @@ pub enum LineError {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another writer is at work.
-    #[error("{} is held by another writer ({holder}); stop it, or append through its API", path.display())]
+    #[error("{} is held by another writer ({holder}); stop it first, or keep the log on NATS, where several write", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,

@@ -22,7 +22,7 @@ pub mod roots;
 pub mod segments;
 
 use super::{
-    AppendError, Appended, EventLog, Facts, Head, NewEvent, OpenError, ReadError,
+    AppendError, Appended, EventLog, Facts, Head, NewEvent, OpenError, ReadError, archive,
     chain::Tip,
     lock::{self, Lock},
 };
@@ -78,8 +78,7 @@ impl FileLog {
     pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         make_folder(dir)?;
         if segments::list(dir)?.last().is_some_and(|first| segments::is_packed(dir, *first)) {
-            let why = "it is an archive, which takes no records; fill a log from it with `bizrq log import`";
-            return Err(segments::not_a_log(dir, why).into());
+            return Err(segments::not_a_log(dir, archive::TAKES_NONE).into());
         }
         let lock = lock(dir)?;
         if let Some(rollover::Seal { position, next, .. }) = rollover::seal_of(dir)? {

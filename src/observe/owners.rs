@@ -48,6 +48,9 @@ pub struct Version {
     pub version: u64,
     /// The newest instant of the API server's clock on it.
     pub time: Timestamp,
+    /// When it was learned, of a server that may leave no instant on a write: before 1.22, where a manager writes anew
+    /// what it wrote before.
+    pub learned: Option<Timestamp>,
     /// What it says.
     pub declared: Arc<Declared>,
 }
@@ -137,6 +140,17 @@ impl Timeline {
     #[must_use]
     pub fn last(&self) -> Option<&Arc<Declared>> {
         self.0.last().map(|v| &v.declared)
+    }
+
+    /// Versions, and when they were written: what is no newer by its own instants than the version before it was
+    /// written when it was learned.
+    fn dated(&self) -> impl Iterator<Item = (u64, Timestamp)> {
+        let mut before = None;
+        self.0.iter().map(move |v| {
+            let is_dated = before.replace(v.time).is_none_or(|before| before < v.time);
+            let learned = v.learned.filter(|_| !is_dated);
+            (v.version, v.time.max(learned.unwrap_or(v.time)))
+        })
     }
 
     /// Every owner, of neighbouring versions with one owner once.
@@ -254,14 +268,21 @@ impl Owners {
         to: Option<u64>,
         most: usize,
     ) -> Vec<(u64, Timestamp)> {
-        let within = |v: &&Version| v.version > from && to.is_none_or(|to| v.version < to);
+        let within = |(v, _): &(u64, Timestamp)| *v > from && to.is_none_or(|to| *v < to);
         let mut timelines = self.timelines(own, namespace);
         timelines.extend(self.nodes.get(node));
-        let versions = timelines.iter().flat_map(|t| &t.0).filter(within);
-        let mut changes: Vec<_> = versions.map(|v| (v.version, v.time)).take(most).collect();
+        let versions = timelines.iter().flat_map(|t| t.dated()).filter(within);
+        let mut changes: Vec<_> = versions.take(most).collect();
         changes.sort_unstable();
         changes.dedup();
         changes
+    }
+
+    /// The newest instant on a pod, its namespace, and everything that ever owned it.
+    #[must_use]
+    pub fn newest(&self, own: &Timeline, namespace: &str) -> Option<Timestamp> {
+        let timelines = self.timelines(own, namespace);
+        timelines.iter().flat_map(|t| t.dated()).map(|(_, time)| time).max()
     }
 
     /// Calls `each` with the uid of everything that ever owned a pod.

@@ -229,7 +229,7 @@ impl Recorder {
         let kind = if object.kind.is_empty() { "object" } else { &object.kind };
         let Some((uid, version, time)) = self.identity(kind, meta, place) else { return };
         let declared = Arc::new(self.shared.declared(meta));
-        let version = Version { version, time, declared };
+        let version = Version { version, time, learned: None, declared };
         let shared = &mut self.shared;
         let grown = if object.kind == "Namespace" {
             self.owners.see_namespace(shared.text(&meta.name), version)
@@ -287,7 +287,7 @@ impl Recorder {
             );
             return self.quarantine(place, &text);
         }
-        let declared = Version { version, time, declared };
+        let declared = Version { version, time, learned: None, declared };
         let grown = kept.declared.see(declared);
         if deleted {
             kept.history.see_deleted(sighting)

@@ -261,11 +261,13 @@ impl View {
         match object {
             Object::Pod(pod) => return self.see_pod(pod, sent.deleted, sent.received),
             _ if sent.deleted => return self.lose(topic, &Named::of(object.meta()), false),
-            Object::Kind(kind, object) => self.see_object(kind, object),
-            Object::Text(meta, _) if matches!(topic, Topic::Namespaces) => self.see_namespace(meta),
+            Object::Kind(kind, object) => self.see_object(kind, object, sent.received),
+            Object::Text(meta, _) if matches!(topic, Topic::Namespaces) => {
+                self.see_namespace(meta, sent.received);
+            }
             Object::Text(..) => {}
             Object::Node(node) => self.see_node(node),
-            Object::Quota(quota) => self.see_quota(quota),
+            Object::Quota(quota) => self.see_quota(quota, sent.received),
         }
         if let Some(time) = object.meta().newest_api_time() {
             self.reached = self.reached.max(time);
@@ -283,8 +285,8 @@ impl View {
         }
     }
 
-    fn see_namespace(&mut self, meta: &ObjectMeta) {
-        let Some(version) = self.version(meta) else { return };
+    fn see_namespace(&mut self, meta: &ObjectMeta, received: Option<Timestamp>) {
+        let Some(version) = self.version(meta, received) else { return };
         let name = self.shared.text(&meta.name);
         self.see_coverage(&name, meta);
         let last = |owners: &Owners| owners.namespace(&name).and_then(Timeline::last).cloned();
@@ -308,15 +310,20 @@ impl View {
     }
 
     /// What an object's metadata declares, and as of when.
-    fn version(&mut self, meta: &ObjectMeta) -> Option<Version> {
+    fn version(&mut self, meta: &ObjectMeta, received: Option<Timestamp>) -> Option<Version> {
         let version = meta.resource_version.parse().ok()?;
         let time = meta.newest_api_time()?;
-        Some(Version {
-            version,
-            // Where the server leaves old instants on what only changed its value, others say how late it is.
-            time: if self.keeps_status_writes { time } else { time.max(self.reached) },
-            declared: Arc::new(self.shared.declared(meta)),
-        })
+        let learned = self.learned(received);
+        let declared = Arc::new(self.shared.declared(meta));
+        // Of what was listed, versions between are not known: others say how late it is.
+        let time = learned.filter(|_| received.is_none()).map_or(time, |late| time.max(late));
+        Some(Version { version, time, learned, declared })
+    }
+
+    /// When something was learned, if the server may not say when it was written.
+    fn learned(&self, received: Option<Timestamp>) -> Option<Timestamp> {
+        let late = received.map_or(self.reached, |received| received.max(self.reached));
+        (!self.keeps_status_writes).then_some(late)
     }
 
     /// Forgets owners that are gone and have no pods left.

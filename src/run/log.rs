@@ -2,10 +2,7 @@
 //! come in any order.
 
 use super::Error;
-use crate::{
-    config::shown,
-    event_log::{AnyLog, OpenError},
-};
+use crate::event_log::{AnyLog, OpenError, shown};
 use std::{sync::Arc, time::Duration};
 use tracing::{info, warn};
 

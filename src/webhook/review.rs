@@ -1,7 +1,7 @@
 //! An AdmissionReview, read in one pass: what is asked, by whom, about which object; of the objects only what their kind's
 //! declaration names.
 //!
-//! An object that cannot be understood is no reason not to answer: the review is read a second time around it, and the
+//! Members come in any order. An object that cannot be understood is no reason not to answer: the review is read a second time around it, and the
 //! refusal says what is wrong with it. What is no review at all is [`Malformed`], HTTP 400.
 
 use crate::k8s::{
@@ -158,6 +158,9 @@ impl Request {
         match request {
             None => Err(Malformed::Missing("uid")),
             Some(request) if request.uid.is_empty() => Err(Malformed::Missing("uid")),
+            Some(request) if request.is_scale() && request.sub_resource.is_empty() => {
+                Err(Malformed::Missing("subResource"))
+            }
             Some(request) => Ok(request),
         }
     }
@@ -166,6 +169,11 @@ impl Request {
     #[must_use]
     pub fn is_quota(&self) -> bool {
         QuotaObject::is(&self.api_version, &self.kind)
+    }
+
+    /// Whether its objects are those of a scale subresource.
+    fn is_scale(&self) -> bool {
+        self.kind == "Scale" && self.api_version.starts_with("autoscaling/")
     }
 
     /// How its objects are to be read.
@@ -198,7 +206,7 @@ struct Review {
 }
 
 /// How the objects of a review are to be read.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum How<'k> {
     Kind(&'k Arc<Kind>),
     Scale,
@@ -315,7 +323,7 @@ impl<'de> Visitor<'de> for Inner<'_> {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Request, A::Error> {
         let mut request = Request::default();
-        let (mut object, mut old) = (None, None);
+        let (mut object, mut old, mut read_as) = (None, None, None);
         while let Some(field) = map.next_key()? {
             match field {
                 InnerField::Uid => request.uid = text(&mut map)?,
@@ -336,12 +344,20 @@ impl<'de> Visitor<'de> for Inner<'_> {
                     request.user =
                         map.next_value::<Option<UserInfo>>()?.unwrap_or_default().username;
                 }
-                InnerField::Object => {
-                    object = self.0.body(&mut map, &mut request, |r| &mut r.object)?
-                }
-                InnerField::OldObject => {
-                    old = self.0.body(&mut map, &mut request, |r| &mut r.old)?
-                }
+                InnerField::Object => match self.0.how(&request) {
+                    Some(how) => {
+                        request.object = map.next_value_seed(how)?;
+                        read_as = Some(how);
+                    }
+                    None => object = map.next_value()?,
+                },
+                InnerField::OldObject => match self.0.how(&request) {
+                    Some(how) => {
+                        request.old = map.next_value_seed(how)?;
+                        read_as = Some(how);
+                    }
+                    None => old = map.next_value()?,
+                },
                 InnerField::DryRun => {
                     request.dry_run = map.next_value::<Option<_>>()?.unwrap_or_default()
                 }
@@ -349,6 +365,10 @@ impl<'de> Visitor<'de> for Inner<'_> {
             }
         }
         let how = request.how(self.0.kinds);
+        if read_as.is_some_and(|read_as| !read_as.is(how)) {
+            // Read anew, with the objects last.
+            return Err(de::Error::custom("what it is about stands behind its objects"));
+        }
         if let Some(text) = object {
             request.object = how.understand(text);
         }
@@ -359,20 +379,11 @@ impl<'de> Visitor<'de> for Inner<'_> {
     }
 }
 
-impl Reader<'_> {
-    /// Reads an object in its place, or takes its text, to be read when its kind is known.
-    fn body<'de, A: MapAccess<'de>>(
-        &self,
-        map: &mut A,
-        request: &mut Request,
-        place: fn(&mut Request) -> &mut Body,
-    ) -> Result<Option<&'de RawValue>, A::Error> {
-        if self.around || request.kind.is_empty() {
-            return map.next_value();
-        }
-        let how = request.how(self.kinds);
-        *place(request) = map.next_value_seed(how)?;
-        Ok(None)
+impl<'k> Reader<'k> {
+    /// How an object is read in its place; `None`: as a text, to be understood when its kind is known.
+    fn how(&self, request: &Request) -> Option<How<'k>> {
+        let is_text = self.around || request.kind.is_empty();
+        (!is_text).then(|| request.how(self.kinds))
     }
 }
 
@@ -414,6 +425,14 @@ impl<'de> Visitor<'de> for Maybe<'_> {
 }
 
 impl How<'_> {
+    /// Whether both read alike.
+    fn is(self, other: How<'_>) -> bool {
+        match (self, other) {
+            (How::Kind(one), How::Kind(other)) => Arc::ptr_eq(one, other),
+            _ => std::mem::discriminant(&self) == std::mem::discriminant(&other),
+        }
+    }
+
     fn understand(self, text: &RawValue) -> Body {
         let mut json = serde_json::Deserializer::from_str(text.get());
         self.deserialize(&mut json).unwrap_or_else(|error| {

@@ -72,6 +72,7 @@ fn a_correction_counts_under_its_model_and_its_key_and_only_once() {
 #[test]
 fn corrections_that_say_nothing_or_nobody_are_refused() {
     let desk = Desk::new();
+    let before = desk.position();
     for (more, says) in [
         (["--key", "limits.cpu", "--hours=0", "--why", "x"], "corrects nothing"),
         (["--key", "limits.cpu", "--hours=1", "--why", " "], "must say why"),
@@ -79,9 +80,12 @@ fn corrections_that_say_nothing_or_nobody_are_refused() {
         (["--key", "pods", "--hours=1", "--why", "x"], "has no hours"),
         (["--key", "cpus", "--hours=1", "--why", "x"], "is no key"),
         (["--key", "cpu", "--exact=1x", "--why", "x"], "invalid"),
+        // As a record it would be quarantined, for ever.
+        (["--key", "cpu", "--exact=5192296858534827628530496329220097", "--why", "x"], "2^112"),
     ] {
         desk.adjust(&more).refused(2, says);
     }
+    assert_eq!(desk.position(), before, "nothing was appended");
     let (log, from, to) = (desk.log(), "2026-11-03T00:00:00Z", "2026-11-04T00:00:00Z");
     let of = |group: &str, log: &str| {
         let base = ["adjust", "--log", log, "--group", group, "--key", "cpu", "--exact", "1"];

@@ -134,6 +134,26 @@ fn a_file_that_breaks_off_keeps_what_came_before() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("line 3: the record is longer"));
 }
 
+/// A disk that is full, by a limit on what a file may hold.
+#[test]
+fn an_import_onto_a_full_disk_claims_nothing_and_goes_on_with_room() {
+    let desk = Desk::new();
+    let rows: String = (0..5000).map(|i| format!("run{i},be,1000,1,0,0,,0,9\n")).collect();
+    let file = desk.write("t.csv", HEAD.to_owned() + &rows);
+    let whole = desk.command(&["-o", "json", &file]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 1000; exec \"$0\" \"$@\""]);
+    limited.arg(whole.get_program()).args(whole.get_args());
+    let output = limited.output().unwrap();
+    let (code, report) = json(&output);
+    assert_eq!(code, Some(4), "{output:?}");
+    let said = ["appended", "position", "root"].map(|name| &report[name]);
+    assert_eq!(said, [&Value::Null; 3], "{report}");
+    let (code, again) = json(&desk.command(&["-o", "json", &file]).output().unwrap());
+    assert_eq!((code, &again["position"]), (Some(0), &10_000.into()), "{again}");
+    assert!(again["known"].as_u64().unwrap() > 0, "what was there is known: {again}");
+}
+
 #[test]
 fn an_import_goes_on_when_nobody_reads_its_report() {
     let desk = Desk::new();

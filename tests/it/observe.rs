@@ -3,6 +3,7 @@
 pub(crate) mod api;
 mod context;
 pub(crate) mod facts;
+mod moves;
 pub(crate) mod played;
 pub(crate) mod stand;
 mod swept;

@@ -221,7 +221,7 @@ fn a_job_of_a_cron_job_is_a_workload_of_its_own_as_in_its_review() {
     };
     let version = |group: Option<&str>, owner| {
         let declared = Declared { group: group.map(Into::into), owner, ..Declared::default() };
-        Version { version: 1, time: Timestamp::MIN, declared: Arc::new(declared) }
+        Version { version: 1, time: Timestamp::MIN, learned: None, declared: Arc::new(declared) }
     };
     let mut owners = Owners::default();
     for (kind, name, version) in [

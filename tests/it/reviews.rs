@@ -84,6 +84,16 @@ fn expand(number: usize, value: &Value) -> Value {
 /// What the program says of the case: of what is given only refusals. `labels` are those that were chosen, if others
 /// than the usual ones.
 fn said(table: &Table, case: &Case, labels: Option<&str>) -> String {
+    said_of(table, case, labels, |review| review)
+}
+
+/// The same, of reviews that somebody rewrote.
+fn said_of(
+    table: &Table,
+    case: &Case,
+    labels: Option<&str>,
+    rewritten: fn(Value) -> Value,
+) -> String {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, values: &[Value]| {
         let texts = values.iter().map(ToString::to_string);
@@ -96,7 +106,8 @@ fn said(table: &Table, case: &Case, labels: Option<&str>) -> String {
         path
     };
     let documents: Vec<_> = case.given.iter().chain(&case.when).collect();
-    let documents: Vec<_> = documents.into_iter().enumerate().map(|(n, v)| expand(n, v)).collect();
+    let documents: Vec<_> =
+        documents.into_iter().enumerate().map(|(n, v)| rewritten(expand(n, v))).collect();
     let quotas = table.quotas.as_array().unwrap().iter().map(quota).collect::<Vec<_>>();
     let quotas = write("quotas.yaml", &[json!({"kind": "List", "items": quotas})]);
     let file = write("reviews", &documents);
@@ -194,6 +205,39 @@ fn the_same_is_answered_where_other_labels_were_chosen() {
         for case in &table.cases {
             let said = said(&table, case, Some(CHOSEN));
             assert_eq!(said.trim_end(), relabelled(case.then.trim_end()), "{}", case.what);
+        }
+    }
+}
+
+/// Members of JSON have no order: who sorts them asks the same.
+#[test]
+fn the_same_is_answered_in_whatever_order_a_review_is_written() {
+    fn reordered(value: Value, order: fn(&mut Vec<(String, Value)>)) -> Value {
+        match value {
+            Value::Object(members) => {
+                let members = members.into_iter().map(|(name, of)| (name, reordered(of, order)));
+                let mut members: Vec<_> = members.collect();
+                order(&mut members);
+                Value::Object(members.into_iter().collect())
+            }
+            other => other,
+        }
+    }
+    // Where in its text something is wrong follows from the order.
+    fn placeless(said: &str) -> Vec<&str> {
+        said.trim_end().lines().map(|line| line.split(" at line ").next().unwrap()).collect()
+    }
+    let sorted = |review| reordered(review, |members| members.sort_by(|a, b| a.0.cmp(&b.0)));
+    let backwards = |review| reordered(review, |members| members.reverse());
+    let example = sorted(json!({"subResource": "scale", "object": {}})).to_string();
+    assert_eq!(example, r#"{"object":{},"subResource":"scale"}"#, "the order is kept");
+    for name in ["workloads.yaml", "children.yaml", "quotas.yaml"] {
+        let (table, ..) = read(name);
+        for case in &table.cases {
+            for order in [sorted, backwards] {
+                let said = said_of(&table, case, None, order);
+                assert_eq!(placeless(&said), placeless(&case.then), "{}", case.what);
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use bizrq::{
     },
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::{fs::File, io::BufReader, path::Path};
 
 /// What an invoice says of itself, and its lines.
@@ -24,7 +25,7 @@ pub(crate) struct Document {
     summary: bool,
     pub(crate) position: Position,
     pub(crate) root: Hash,
-    lines: Vec<Claim>,
+    lines: Vec<Value>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -34,10 +35,9 @@ enum BasisName {
     Ran,
 }
 
-/// A line, as the invoice has it.
+/// A line, understood.
 #[derive(Deserialize)]
 pub(crate) struct Claim {
-    line: usize,
     group: String,
     key: String,
     model: String,
@@ -66,8 +66,8 @@ struct CorrectionClaim {
 pub(crate) struct Proof {
     /// Of this file.
     pub(crate) format: u32,
-    /// The line's number.
-    pub(crate) line: usize,
+    /// The line, as the invoice has it.
+    pub(crate) line: Value,
     /// What it proves, and what it does not.
     pub(crate) says: String,
     pub(crate) records: Vec<ProvedRecord>,
@@ -92,8 +92,8 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(path: &Path, what: &str) -> Res
 }
 
 impl Document {
-    pub(crate) fn line(&self, number: usize) -> Option<&Claim> {
-        self.lines.iter().find(|claim| claim.line == number)
+    pub(crate) fn line(&self, number: usize) -> Option<&Value> {
+        self.lines.iter().find(|line| line["line"] == number)
     }
 
     /// How many lines it has.
@@ -146,17 +146,22 @@ impl Claim {
     /// Whether a workload is the line's.
     pub(crate) fn is_of(&self, workload: &Workload<'_>) -> bool {
         let Self { cluster: of, namespace, workload: name, .. } = self;
-        name.is_empty()
+        self.is_of_all()
             || (of == cluster(workload)
                 && namespace == workload.namespace
                 && *name == called(workload))
+    }
+
+    /// Whether it is of no workload: a sum of all, or what somebody said.
+    fn is_of_all(&self) -> bool {
+        [&self.cluster, &self.namespace, &self.workload].iter().all(|part| part.is_empty())
     }
 
     /// Whether a line that was made again is this one, whatever its amount.
     pub(crate) fn is(&self, line: &Line<'_>) -> bool {
         let of = (self.group.as_str(), self.key.as_str(), self.model.as_str());
         let positions = line.correction.map(Correction::positions);
-        let same_workload = if self.workload.is_empty() {
+        let same_workload = if self.is_of_all() {
             line.workload == Workload::default()
         } else {
             self.is_of(&line.workload)

@@ -190,13 +190,24 @@ impl Invoice<'_> {
             let hours = sum.hours.checked_add(NanoHours::of(line.exact));
             sum.hours = hours.ok_or_else(beyond)?;
             sum.exact = sum.exact.checked_add(line.exact).ok_or_else(beyond)?;
-            if let Some((_, money, rounded)) = self.cost(&line).map_err(|_| beyond())? {
+            if let Some((_, money, rounded)) = self.cost(&line).map_err(|_| self.too_dear(&line))? {
                 sum.minor = sum.minor.checked_add(rounded.minor).ok_or_else(beyond)?;
-                sum.money = sum.money.plus(money).map_err(|_| beyond())?;
+                sum.money = sum.money.plus(money).map_err(|_| self.too_dear(&line))?;
                 sum.priced = true;
             }
         }
         Ok(sums)
+    }
+
+    /// Of a price that no number can hold what it makes.
+    fn too_dear(&self, line: &Line<'_>) -> Error {
+        let list = self.prices.map_or_else(|| self.args.log.clone(), |list| list.place.clone());
+        let (hours, unit) = (NanoHours::of(line.exact), Unit::of(line.key).name());
+        let why = format!(
+            "the cost of {hours} {unit}-hours of {} exceeds 128 bits; give the price for more at once with `per`, or a lower one",
+            line.key
+        );
+        Error::input(list, why)
     }
 
     /// A line's price, and what it costs: exactly, and as it is printed.

@@ -17,6 +17,21 @@ use bizrq::{
     event_log::codec::{Decoder, Scanned, scan_text},
     projection::fold::Read,
 };
+use serde_json::Value;
+
+/// Says in what the invoice's line is not the one that the proof was made of.
+pub(super) fn is_the_line(invoice: &Value, proof: &Value) -> Result<(), String> {
+    if invoice == proof {
+        return Ok(());
+    }
+    let fields = |line: &Value| line.as_object().cloned().unwrap_or_default();
+    let (found, proved) = (fields(invoice), fields(proof));
+    let field =
+        found.keys().chain(proved.keys()).find(|name| found.get(*name) != proved.get(*name));
+    let field = field.map_or("", String::as_str);
+    let (found, proved) = (&invoice[field], &proof[field]);
+    Err(format!("the proof was made of a line whose {field} is {proved}, not {found}"))
+}
 
 /// Says why the line is not proved.
 pub(super) fn check(invoice: &Document, claim: &Claim, proof: &Proof) -> Result<(), String> {

@@ -125,6 +125,8 @@ fn a_forged_altered_or_summed_up_line_is_not_proved() {
         (of_line("hours"), json!("9.000000000"), "these are"),
         (of_line("group"), json!("team-9"), "sum to nothing"),
         (of_line("key"), json!("limits.memory"), "sum to nothing"),
+        (of_line("cluster"), json!("other"), "sum to nothing"),
+        (of_line("namespace"), json!("other"), "sum to nothing"),
         (of_line("to"), json!("2026-01-01T00:01:40.001Z"), "its records sum to"),
         (of_line("status"), json!("nothing"), "by its records it is not nothing"),
         ("/root".to_owned(), other_root, "is not in the log with root"),
@@ -133,6 +135,14 @@ fn a_forged_altered_or_summed_up_line_is_not_proved() {
         let mut invoice = case.invoice.clone();
         at(&mut invoice, &path, to);
         let (code, said) = case.check(&invoice, &proof);
+        if let Some(field) = path.strip_prefix(&of_line("")) {
+            let says = format!("the proof was made of a line whose {field} is");
+            assert!(code == 1 && said.contains(&says), "{path}: {code} {said}");
+        }
+        // Whoever forges the line in the proof, too, has still the records against him.
+        let mut forged = proof.clone();
+        forged["line"] = invoice["lines"][line - 1].clone();
+        let (code, said) = case.check(&invoice, &forged);
         assert!(code == 1 && said.contains(says), "{path}: {code} {said}");
         fs::write(case.desk.path().join("invoice.json"), invoice.to_string()).unwrap();
         let path = case.desk.path().join("invoice.json");

@@ -58,6 +58,7 @@ pub(super) struct Report {
 const BATCH: usize = 4096;
 
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
+    not_itself(&args.log, &args.dir)?;
     let source = OpenedLog::open_read(&args.log)?;
     let mut archive = Archive::open(&args.dir, source.address())?;
     let read = source
@@ -65,6 +66,18 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let copied = archive.finish(&read)?;
     attest(&args.dir, source.address(), &read.tree, copied)?.print(args.output, out)?;
     Ok(Answer::Yes)
+}
+
+/// Sees that a log is not copied into itself, however its folder is called.
+pub(super) fn not_itself(log: &str, dir: &Path) -> Result<(), Error> {
+    let whole = |path: &Path| path.canonicalize().ok();
+    match (whole(dir), log.split(',').any(|log| whole(Path::new(log)) == whole(dir))) {
+        (Some(_), true) => Err(Error::Usage(format!(
+            "{} is the log itself; give its archive a folder of its own",
+            dir.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Reads an archive back and puts its manifest beside it: what is claimed is what can be read.
@@ -153,7 +166,7 @@ impl<'a> Archive<'a> {
 
     fn writing(&mut self) -> Result<&OpenedLog, Error> {
         if self.log.is_none() {
-            self.log = Some(OpenedLog::open(&self.dir.display().to_string())?);
+            self.log = Some(OpenedLog::open_to_fill(&self.dir.display().to_string())?);
         }
         // It is there: the line above.
         self.log.as_ref().ok_or_else(|| Error::log(self.dir.display(), "it is not open"))

@@ -259,7 +259,14 @@ async fn open_one(beside: &Shared) -> Result<Option<Shared>, StreamError> {
         return Ok(None);
     }
     if found.base().await? == 0 {
-        let why = "it took the place of an ended log and does not continue it".to_owned();
+        let why = match beside.is_sealed() {
+            true => "it took the place of an ended log and does not continue it".to_owned(),
+            false => format!(
+                "there is no stream {}, and an account of a server has one log, which is in {name}: name that one in the \
+                 address, or none",
+                beside.options.stream
+            ),
+        };
         return Err(StreamError::Malformed { log: found.name, why });
     }
     Ok(Some(found))

@@ -171,11 +171,11 @@ impl Recording {
             if !next.same_as(&current) {
                 self.moves = self.moves.saturating_add(1);
                 current = Arc::new(next);
-                assignments.push((
-                    version,
-                    time.max(around.written(version)),
-                    Arc::clone(&current),
-                ));
+                // Of two changes in one second the later one counts, and each is told.
+                let before =
+                    assignments.last().map_or(Timestamp::MIN, |(_, time, _)| time.shifted(1));
+                let time = time.max(around.written(version)).max(before);
+                assignments.push((version, time, Arc::clone(&current)));
             }
         }
         assignments

@@ -139,7 +139,8 @@ impl View {
         let version = meta.resource_version.parse().ok().zip(meta.newest_api_time());
         let Some((version, time)) = version else { return };
         let declared = Declared { models: node.models.clone(), ..Declared::default() };
-        let version = Version { version, time, declared: Arc::new(declared) };
+        let version =
+            Version { version, time, learned: self.learned(None), declared: Arc::new(declared) };
         let last = |owners: &Owners| owners.node(&name).and_then(Timeline::last).cloned();
         let models = last(&self.owners);
         self.owners.see_node(Arc::clone(&name), version);

@@ -89,7 +89,7 @@ impl View {
         let mut sighting = seen.sighting.clone();
         sighting.received = received;
         self.shared.share(&mut sighting);
-        let (version, time) = (sighting.version, seen.time);
+        let (version, time, learned) = (sighting.version, seen.time, self.learned(received));
         let declared = Arc::new(self.shared.declared(&seen.meta));
         let node = Arc::clone(&sighting.state.node);
         let shared = &mut self.shared;
@@ -128,7 +128,7 @@ impl View {
             return;
         }
         (kept.generation, kept.absent, kept.fresh) = (self.generation, false, true);
-        kept.declared.see(Version { version, time, declared });
+        kept.declared.see(Version { version, time, learned, declared });
         if deleted {
             kept.deleted = true;
             kept.history.see_deleted(sighting);
@@ -235,8 +235,11 @@ impl View {
         let end = kept.history.last_version();
         for (version, time) in self.owners.changes(own, namespace, node, first, end, usize::MAX) {
             let next = at(version);
-            if assigned.last().is_none_or(|(_, last)| !last.same_as(&next)) {
-                assigned.push((time, next));
+            if let Some((before, last)) = assigned.last()
+                && !last.same_as(&next)
+            {
+                // Of two changes in one second the later one counts, and each is told.
+                assigned.push((time.max(before.shifted(1)), next));
             }
         }
         assigned
@@ -391,12 +394,16 @@ impl View {
         let sized =
             *now.reserved == *state.reserved && now.held.is_none_or(|held| *held == *state.held);
         if !sized {
-            let time = last.status_write.or(last.proof).unwrap_or(self.reached).max(pod.newest());
+            let time = last.status_write.or(last.proof).unwrap_or(self.reached);
+            let time = time.max(pod.newest().shifted(1));
             news |= self.tell(kept, ledger, time, resized(kept, state, ResizeBasis::Received));
         }
         let Some((time, assignment)) = assigned.last() else { return news };
         if now.group != &*assignment.group || *now.models != models(assignment) {
-            let time = (*time).max(last.proof.unwrap_or(self.reached)).max(pod.newest());
+            // Not before it was written, as far as that is known.
+            let written = self.owners.newest(&kept.declared, &kept.namespace);
+            let written = written.max(self.learned(None)).unwrap_or(self.reached);
+            let time = (*time).max(written).max(pod.newest().shifted(1));
             news |= self.tell(kept, ledger, time, moved(kept, assignment));
         }
         news

@@ -8,16 +8,17 @@ use crate::{
         names::{Map, Uid},
         quota,
         text::Text,
+        time::Timestamp,
     },
     k8s::crd::QuotaObject,
     observe::inventory::Named,
 };
 
-/// By uid, what was told last.
-pub(super) type Quotas = Map<Uid, QuotaSpec<'static>>;
+/// By uid, what was told last, and the newest instant on it.
+pub(super) type Quotas = Map<Uid, (QuotaSpec<'static>, Timestamp)>;
 
 impl View {
-    pub(super) fn see_quota(&mut self, object: &QuotaObject) {
+    pub(super) fn see_quota(&mut self, object: &QuotaObject, received: Option<Timestamp>) {
         let meta = &object.metadata;
         let spec = match object.spec.typed().accept(&meta.name) {
             Ok(spec) => spec,
@@ -30,17 +31,20 @@ impl View {
                 return;
             }
         };
-        if self.quotas.get(&Uid::of(&meta.uid)) == Some(&spec) {
+        let newest = meta.newest_api_time().unwrap_or(self.reached);
+        let known = self.quotas.insert(Uid::of(&meta.uid), (spec.clone(), newest));
+        if known.as_ref().is_some_and(|(told, _)| *told == spec) {
             return;
         }
-        self.quotas.insert(Uid::of(&meta.uid), spec.clone());
+        let is_dated = known.is_none_or(|(_, before)| before < newest);
+        let learned = self.learned(received).filter(|_| !is_dated);
+        let time = newest.max(learned.unwrap_or(newest));
         let declared = QuotaDeclared {
             uid: Text::from(meta.uid.clone()),
             resource_version: Text::from(meta.resource_version.clone()),
             generation: meta.generation,
             spec,
         };
-        let time = meta.newest_api_time().unwrap_or(self.reached);
         self.pending.push((format!("quotas/{}", meta.name), time, Data::QuotaDeclared(declared)));
     }
 

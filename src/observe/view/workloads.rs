@@ -8,6 +8,7 @@ use crate::{
         names::{ObjectId, Uid},
         resources::{Models, Resources},
         text::Text,
+        time::Timestamp,
     },
     k8s::{
         context::{Context, Known},
@@ -47,10 +48,15 @@ pub(super) fn one_pod(models: Models<'static>, reserved: &Arc<Resources>) -> Rol
 }
 
 impl View {
-    pub(super) fn see_object(&mut self, kind: &Arc<Kind>, object: &kinds::Object) {
+    pub(super) fn see_object(
+        &mut self,
+        kind: &Arc<Kind>,
+        object: &kinds::Object,
+        received: Option<Timestamp>,
+    ) {
         let meta = &object.metadata;
         self.keeps_status_writes |= meta.managed_fields.iter().any(|f| !f.subresource.is_empty());
-        let Some(version) = self.version(meta) else { return };
+        let Some(version) = self.version(meta, received) else { return };
         let uid = Uid::of(&meta.uid);
         let shared = &mut self.shared;
         let [name, of_kind, namespace] =

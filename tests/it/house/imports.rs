@@ -62,7 +62,7 @@ const TABLE: &[(&str, &[&str], &str)] = &[
     ("shutdown", &[], "tasks and their end, whatever they do"),
     (
         "config",
-        &["domain", "decider", "k8s", "webhook", "telemetry"],
+        &["domain", "event_log", "decider", "k8s", "webhook", "telemetry"],
         "what was said becomes what each room needs to know; nothing is opened",
     ),
     (

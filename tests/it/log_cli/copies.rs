@@ -67,6 +67,24 @@ fn an_export_goes_on_where_it_stopped_and_takes_what_came_since() {
     assert_eq!((&grown["copied"], &grown["root"]), (&7.into(), &info(&log)["root"]));
 }
 
+/// It would have a claim of its own end in it, and every record behind that would be one too many.
+#[test]
+fn an_archive_takes_no_records_and_no_log_is_its_own_archive() {
+    let desk = Desk::new();
+    let (log, archive) = (desk.log("log", 20), desk.path("archive"));
+    for place in [log.clone(), format!("{log}/../log")] {
+        export(&log, &place).refused(2, "is the log itself; give its archive a folder of its own");
+    }
+    assert!(!desk.dir("log").join("manifest.json").exists());
+    export(&log, &archive).report();
+    let before = info(&archive)["position"].clone();
+    bizrq(&["log", "upgrade", "--log", &archive])
+        .refused(4, "it is an archive, which takes no records");
+    bizrq(&["cluster", "rebind", "east", "--log", &archive]).refused(4, "it is an archive");
+    assert_eq!(info(&archive)["position"], before);
+    assert_eq!(export(&log, &archive).report()["copied"], 0, "the next export goes on");
+}
+
 #[test]
 fn two_logs_are_never_mixed() {
     let desk = Desk::new();
