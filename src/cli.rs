@@ -4,6 +4,7 @@
 
 pub mod out;
 pub mod progress;
+pub mod stop;
 
 mod adjust;
 #[cfg(feature = "service")]
@@ -106,7 +107,8 @@ Exit codes:
   1  the answer is no (an invalid quota, a refused review, rejected rows, a history that differs)
   2  the command line is wrong
   3  an input cannot be read, or the output cannot be written
-  4  the log cannot be opened or written";
+  4  the log cannot be opened or written
+  130, 143  long work was stopped by Ctrl-C or SIGTERM";
 
 /// What a command found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +235,10 @@ impl Command {
             #[cfg(feature = "service")]
             Self::Serve(args) => serve::run(*args, out),
             Self::Demo(args) => demo::run(&args, out),
-            Self::Meter(args) => meter::run(&args, out),
+            Self::Meter(args) => {
+                stop::listen();
+                meter::run(&args, out)
+            }
             Self::Import(args) => import::run(args, out),
             Self::Log(args) => log::run(&args, out),
             Self::Adjust(args) => adjust::run(&args, out),

@@ -14,6 +14,7 @@ mod verify;
 use bizrq::cli::{
     Answer, Error,
     out::{self, Out},
+    stop,
 };
 use clap::{Parser, Subcommand};
 use std::{io, process::ExitCode};
@@ -33,7 +34,8 @@ Exit codes:
   1  the answer is no: the history differs
   2  the command line is wrong
   3  an input cannot be read, or the output cannot be written
-  4  the log cannot be opened")]
+  4  the log cannot be opened
+  130, 143  it was stopped by Ctrl-C or SIGTERM")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
+    stop::listen();
     let mut out = Out::stdout();
     let done = match &cli.command {
         Command::Verify(args) => verify::run(args, &mut out),

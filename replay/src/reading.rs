@@ -30,7 +30,7 @@ pub(crate) struct Log {
     pub(crate) folders: Vec<PathBuf>,
     /// Position of the first record.
     pub(crate) first: Position,
-    /// Bytes of all segments, for the progress bar.
+    /// Bytes of all segments, for the progress bar; unknown of a stream and of what is compressed.
     bytes: Option<u64>,
 }
 
@@ -61,7 +61,9 @@ impl Log {
         let first = bulk::first(place).map_err(|e| Error::log(place, e))?;
         let folders = any::places(place).into_iter().filter(|part| !any::is_address(part));
         let folders: Vec<_> = folders.map(PathBuf::from).collect();
+        let is_stream = any::places(place).into_iter().any(any::is_address);
         let bytes = folders.iter().map(|dir| input_bytes(dir)).sum();
+        let bytes = if is_stream { None } else { bytes };
         Ok(Self { place: place.to_owned(), folders, first, bytes })
     }
 
@@ -172,10 +174,18 @@ impl Log {
     }
 }
 
-/// Bytes of the files in a folder.
+/// Bytes of the segments in a folder, as they are read; `None` where one is compressed.
 fn input_bytes(dir: &Path) -> Option<u64> {
-    let files = fs::read_dir(dir).ok()?.flatten().flat_map(|entry| entry.metadata());
-    Some(files.map(|file| file.len()).fold(0, u64::saturating_add))
+    let entries = fs::read_dir(dir).ok()?.flatten();
+    let mut bytes = 0_u64;
+    for entry in entries {
+        match entry.path().extension().and_then(|extension| extension.to_str()) {
+            Some("jsonl") => bytes = bytes.saturating_add(entry.metadata().map_or(0, |m| m.len())),
+            Some("zst") => return None,
+            _ => {}
+        }
+    }
+    Some(bytes)
 }
 
 /// A record of a log, decoded.

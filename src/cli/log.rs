@@ -11,7 +11,11 @@ mod snapshot;
 mod tail;
 mod upgrade;
 
-use super::{Answer, Error, out::Out};
+use super::{Answer, Error, out::Out, stop};
+use crate::{
+    domain::{event::Position, merkle::Frontier},
+    event_log::survey::Survey,
+};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -50,6 +54,9 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
+    if !matches!(args.what, What::Tail(_) | What::Roll(_) | What::Upgrade(_)) {
+        stop::listen();
+    }
     match &args.what {
         What::Info(args) => info::run(args, out),
         What::Tail(args) => tail::run(args, out),
@@ -60,6 +67,24 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         What::Snapshot(args) => snapshot::run(args, out),
         What::Upgrade(args) => upgrade::run(args, out),
     }
+}
+
+/// Whether a copy that ends with the tree `held` has the record at `position` already, which `survey` has just
+/// counted. Where the copy ends, and where the log begins if that is not before, `same` compares the log's tree with
+/// it.
+fn is_held(
+    held: &Frontier,
+    position: Position,
+    survey: &Survey,
+    mut same: impl FnMut(&Frontier) -> Result<(), Error>,
+) -> Result<bool, Error> {
+    if survey.records() == 1 && survey.base.position() >= held.position() {
+        same(&survey.base)?;
+    }
+    if position == held.position() {
+        same(&survey.tree)?;
+    }
+    Ok(position <= held.position())
 }
 
 /// A report as lines of a label and what it says.

@@ -227,7 +227,8 @@ impl OpenedLog {
         label: &str,
         mut each: impl FnMut(Position, &Scanned<'_>, &Survey) -> Result<(), Error>,
     ) -> Result<Survey, Error> {
-        let bar = Progress::items(label, None);
+        // Where it ends is for the bar; whether it can be read the reading says.
+        let bar = Progress::items(label, self.head().ok().map(|head| head.position));
         let mut survey = Survey::default();
         let source = Source::log(&self.place, Position::MAX).map_err(|e| self.failed(e))?;
         self.read_all(source, |batch| {
@@ -237,7 +238,7 @@ impl OpenedLog {
                 survey.take(position, &scanned).map_err(|e| self.failed(e))?;
                 each(position, &scanned, &survey)?;
             }
-            bar.more(batch.len() as u64);
+            bar.at(survey.tree.position());
             Ok(())
         })?;
         Ok(survey)

@@ -303,6 +303,11 @@ pub fn warn(text: impl Display) {
     to_stderr(Style::Near, "warning", &text.to_string());
 }
 
+/// Tells the operator, on stderr, that the work was ended, by whom and where it was.
+pub(super) fn stopped(text: impl Display) {
+    to_stderr(Style::Near, "stopped", &text.to_string());
+}
+
 /// Tells the operator, on stderr, why the work was not done.
 pub fn complain(error: &Error) {
     to_stderr(Style::Bad, "error", &error.to_string());

@@ -4,6 +4,7 @@
 mod archives;
 mod copies;
 mod rollover;
+mod stopped;
 mod tail;
 
 use bizrq::{

@@ -35,6 +35,7 @@ mod schemas;
 mod serve;
 mod shared;
 mod store;
+mod terminal;
 mod trace;
 mod usage;
 mod webhook;

@@ -1,5 +1,6 @@
-//! An invoice as a data set of FOCUS 1.2, the FinOps Open Cost and Usage Specification: columns by its names, in its
-//! formats and under its rules. What it has no column for is in columns that begin with `x_`.
+//! An invoice as a data set of FOCUS 1.3, the FinOps Open Cost and Usage Specification: columns by its names, in its
+//! formats and under its rules. What it has no column for is in columns that begin with `x_`. `ProviderName` and
+//! `PublisherName`, which 1.3 replaces and still wants, are there for tools that know 1.2.
 //!
 //! Lines without a price are no charges and are left out. `BilledCost` is rounded as on the invoice; list and
 //! contracted cost are quantity times unit price, to the last digit, as the specification wants it.
@@ -20,7 +21,7 @@ use bizrq::{
 };
 
 /// Columns in the order of their names; ours behind those of the specification.
-const COLUMNS: [&str; 42] = [
+const COLUMNS: [&str; 44] = [
     "BilledCost",
     "BillingAccountId",
     "BillingAccountName",
@@ -38,6 +39,7 @@ const COLUMNS: [&str; 42] = [
     "ContractedCost",
     "ContractedUnitPrice",
     "EffectiveCost",
+    "HostProviderName",
     "InvoiceId",
     "InvoiceIssuerName",
     "ListCost",
@@ -52,6 +54,7 @@ const COLUMNS: [&str; 42] = [
     "ResourceType",
     "ServiceCategory",
     "ServiceName",
+    "ServiceProviderName",
     "ServiceSubcategory",
     "SkuId",
     "SkuMeter",
@@ -139,6 +142,7 @@ impl Invoice<'_> {
             cost.clone(),
             unit_price.clone(),
             billed,
+            list.issuer.clone(),
             format!("{}-{}", self.folded.position, self.folded.root),
             list.issuer.clone(),
             cost,
@@ -153,6 +157,7 @@ impl Invoice<'_> {
             text(workload.kind),
             text("Compute"),
             text("Kubernetes"),
+            list.issuer.clone(),
             text("Containers"),
             sku.clone(),
             text(line.key),

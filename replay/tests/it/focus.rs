@@ -1,4 +1,4 @@
-//! FOCUS data sets, judged by the rules of the specification, version 1.2, read a second time: which columns must be
+//! FOCUS data sets, judged by the rules of the specification, version 1.3, read a second time: which columns must be
 //! there, what may be null, which formats and values are allowed, and that quantities times prices are costs.
 
 use crate::logs::{TestLog, history};
@@ -27,6 +27,7 @@ const RULES: &[(&str, bool)] = &[
     ("ContractedCost", false),
     ("ContractedUnitPrice", true),
     ("EffectiveCost", false),
+    ("HostProviderName", false),
     ("InvoiceId", true),
     ("InvoiceIssuerName", false),
     ("ListCost", false),
@@ -41,6 +42,7 @@ const RULES: &[(&str, bool)] = &[
     ("ResourceType", true),
     ("ServiceCategory", false),
     ("ServiceName", false),
+    ("ServiceProviderName", false),
     ("ServiceSubcategory", false),
     ("SkuId", true),
     ("SkuMeter", true),
@@ -103,6 +105,8 @@ fn judge(row: &Row) {
         assert!(is_instant(of(column)), "{column}: {}", of(column));
     }
     assert_eq!(of("BillingCurrency"), "EUR");
+    // Replaced in 1.3, and of the same meaning.
+    assert_eq!(of("ServiceProviderName"), of("ProviderName"));
     assert!(["Usage", "Adjustment"].contains(&of("ChargeCategory")));
     assert!(["", "Correction"].contains(&of("ChargeClass")));
     assert!(["Usage-Based", "One-Time"].contains(&of("ChargeFrequency")));

@@ -13,5 +13,8 @@ mod logs;
 mod parquet;
 mod prove;
 mod state;
+mod stopped;
 mod store;
+#[path = "../../../tests/it/terminal.rs"]
+mod terminal;
 mod verify;

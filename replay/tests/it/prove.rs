@@ -59,6 +59,11 @@ impl Case {
     }
 }
 
+/// Every line of the first history and every fifth of the others: a proof reads the log five times.
+fn some(seed: u64, lines: usize) -> impl Iterator<Item = usize> {
+    (1..=lines).step_by(if seed == 1 { 1 } else { 5 })
+}
+
 /// `events` with a closing of the first 300 s as known at `place`, and more of the history behind it.
 fn closed(mut events: Vec<Event<'static>>, place: usize) -> Vec<Event<'static>> {
     let (mut tree, mut hasher) = (Frontier::default(), LeafHasher::default());
@@ -84,7 +89,7 @@ fn closed(mut events: Vec<Event<'static>>, place: usize) -> Vec<Event<'static>> 
 fn every_line_is_proved_by_its_records_without_the_log() {
     for (seed, more) in [(1, &[][..]), (2, &["--summary"]), (3, &["--by", "hour"])] {
         let case = Case::of(TestLog::of(&history(seed, 400)), more);
-        for line in 1..=case.lines() {
+        for line in some(seed, case.lines()) {
             let (code, said) = case.check(&case.invoice, &case.proof(line));
             assert_eq!(code, 0, "line {line}: {said}");
             assert!(said.contains("That no record is missing is proved by bizrq-replay verify"));
@@ -97,7 +102,7 @@ fn lines_of_closed_periods_and_corrections_are_proved_too() {
     let mut statuses = std::collections::BTreeSet::new();
     for seed in 1..=3 {
         let case = Case::of(TestLog::of(&closed(history(seed, 500), 250)), &[]);
-        for line in 1..=case.lines() {
+        for line in some(seed, case.lines()) {
             statuses.insert(case.invoice["lines"][line - 1]["status"].to_string());
             let (code, said) = case.check(&case.invoice, &case.proof(line));
             assert_eq!(code, 0, "line {line}: {said}");

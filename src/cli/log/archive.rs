@@ -8,9 +8,10 @@
 use super::{
     Format,
     export::{attest, compare},
+    is_held,
 };
 use crate::{
-    cli::{Answer, Error, opened_log::OpenedLog, out::Out, quota::tree::instant},
+    cli::{Answer, Error, opened_log::OpenedLog, out::Out, quota::tree::instant, stop},
     domain::{event::Position, merkle::Frontier, time::Timestamp},
     event_log::{NewEvent, archive::Packer, codec::Scanned, file::segments, survey::Survey},
 };
@@ -86,14 +87,8 @@ impl<'a> Filling<'a> {
         scanned: &Scanned<'_>,
         survey: &Survey,
     ) -> Result<(), Error> {
-        let held = self.held.position();
-        if survey.records() == 1 && held > 0 && survey.base.position() >= held {
-            self.compare(&survey.base)?;
-        }
-        if position == held {
-            self.compare(&survey.tree)?;
-        }
-        if position <= held {
+        let is_new = self.held.position() == 0;
+        if !is_new && is_held(&self.held, position, survey, |tree| self.compare(tree))? {
             return Ok(());
         }
         self.ended |= self.is_later(scanned);
@@ -127,6 +122,7 @@ impl<'a> Filling<'a> {
         }
         let (dir, copied) = (self.dir, self.copied);
         // What did not grow stays as it is, byte for byte; what was interrupted gets what belongs beside its segments.
+        let _whole = stop::whole();
         let tree = self.packer.finish().map_err(|e| Error::log(dir.display(), e))?;
         Ok((tree, copied))
     }

@@ -5,9 +5,9 @@
 //! DIR     1 ────────────── p ───────────────▶ n       same root at p, or it is another log and is left alone
 //! ```
 
-use super::{Format, facts};
+use super::{Format, facts, is_held};
 use crate::{
-    cli::{Answer, Error, opened_log::OpenedLog, out::Out},
+    cli::{Answer, Error, opened_log::OpenedLog, out::Out, stop},
     clock,
     domain::{
         event::Position,
@@ -178,17 +178,12 @@ impl<'a> Archive<'a> {
         scanned: &Scanned<'_>,
         survey: &Survey,
     ) -> Result<(), Error> {
+        // A folder in which nothing is yet can begin anywhere.
+        let is_new = self.log.is_none();
+        if !is_new && is_held(&self.held, position, survey, |tree| self.compare(tree))? {
+            return Ok(());
+        }
         let first = survey.records() == 1;
-        if first && survey.base.position() >= self.held.position() && self.log.is_some() {
-            self.compare(&survey.base)?;
-        }
-        if position <= self.held.position() {
-            return if position == self.held.position() {
-                self.compare(&survey.tree)
-            } else {
-                Ok(())
-            };
-        }
         let event = NewEvent::copied(scanned)
             .map_err(|e| Error::log(self.source, format!("position {position}: {e}")))?;
         if first && survey.base.position() > 0 && self.log.is_none() {
@@ -209,6 +204,7 @@ impl<'a> Archive<'a> {
         let events = std::mem::take(&mut self.events);
         let count = events.len() as u64;
         if count > 0 {
+            let _whole = stop::whole();
             self.writing()?.append(events)?;
             self.copied = self.copied.saturating_add(count);
         }

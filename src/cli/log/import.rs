@@ -5,9 +5,9 @@
 
 mod held;
 
-use super::{Format, facts};
+use super::{Format, facts, is_held};
 use crate::{
-    cli::{Answer, Error, opened_log::OpenedLog, out, out::Out},
+    cli::{Answer, Error, opened_log::OpenedLog, out, out::Out, stop},
     domain::{
         event::Position,
         merkle::{Frontier, Hash},
@@ -143,13 +143,13 @@ impl Filling<'_> {
         scanned: &Scanned<'_>,
         survey: &Survey,
     ) -> Result<(), Error> {
-        let held = self.held.tree.position();
-        if survey.records() == 1 && survey.base.position() == held {
-            self.held.compare_trees(&survey.base)?;
-        }
-        if position <= held {
+        if position <= self.held.tree.position() {
+            // The first record that differs is named, before trees are compared.
             self.held.compare(position, scanned)?;
-            return if position == held { self.held.compare_trees(&survey.tree) } else { Ok(()) };
+        }
+        let held = &self.held;
+        if is_held(&held.tree, position, survey, |tree| held.compare_trees(tree))? {
+            return Ok(());
         }
         self.next.push(copied(position, scanned)?);
         if self.next.len() >= BATCH { self.flush(position) } else { Ok(()) }
@@ -160,6 +160,7 @@ impl Filling<'_> {
         let count = self.next.len() as u64;
         if count > 0 {
             let first = last.saturating_add(1).saturating_sub(count);
+            let _whole = stop::whole();
             self.target.append_at(first, std::mem::take(&mut self.next))?;
             self.copied = self.copied.saturating_add(count);
         }

@@ -168,43 +168,48 @@ impl Spans {
     }
 }
 
-/// A bill in the making.
-struct Maker<'b> {
-    bill: Bill<'b>,
-    group_ranks: Vec<u32>,
-    workload_ranks: Map<ObjectId, u32>,
-    amounts: Map<(PlacementId, ResourcesId), Amounts>,
-    spans: Map<(u32, u32), Spans>,
-}
+/// Names in the order in which they are printed, and where each stands.
+impl Billing {
+    /// All that was held, also what was learned late.
+    fn all_held(&self) -> impl Iterator<Item = &Held> {
+        self.held.keys().chain(self.late.keys().map(|late| &late.held))
+    }
 
-impl<'b> Maker<'b> {
-    fn new(billing: &'b Billing, price: &impl Fn(&str, &str, Timestamp) -> Option<usize>) -> Self {
-        let (ledger, shapes) = (&billing.ledger, &billing.ledger.meter().shapes);
-        let all_held = || billing.held.keys().chain(billing.late.keys().map(|late| &late.held));
-        let names = ledger.names();
-        let mut groups: Vec<&str> = names.groups().map(|group| names.group_name(group)).collect();
-        let unsorted = groups.clone();
+    /// Groups, and by the group's number its rank.
+    fn ranked_groups(&self) -> (Vec<&str>, Vec<u32>) {
+        let names = self.ledger.names();
+        let unsorted: Vec<&str> = names.groups().map(|group| names.group_name(group)).collect();
+        let mut groups = unsorted.clone();
         groups.sort_unstable();
-        let group_ranks = unsorted.iter().map(|group| number(&groups, group)).collect();
-        let ids: Set<ObjectId> = all_held().map(|held| held.workload).collect();
-        let called = |id: &ObjectId| billing.workloads.get(*id, names);
+        let ranks = unsorted.iter().map(|group| number(&groups, group)).collect();
+        (groups, ranks)
+    }
+
+    /// Workloads, nobody among them, with their ranks.
+    fn ranked_workloads(&self) -> (Vec<Workload<'_>>, Map<ObjectId, u32>) {
+        let ids: Set<ObjectId> = self.all_held().map(|held| held.workload).collect();
+        let called = |id: &ObjectId| self.workloads.get(*id, self.ledger.names());
         let nobody = std::iter::once(Workload::default());
         let mut workloads: Vec<Workload<'_>> = ids.iter().map(called).chain(nobody).collect();
         workloads.sort_unstable();
         workloads.dedup();
-        let rank = |id: &ObjectId| (*id, number(&workloads, &called(id)));
-        let workload_ranks = ids.iter().map(rank).collect();
-        let shapes_held: Set<_> = all_held().map(|held| (held.placement, held.held)).collect();
+        let ranks = ids.iter().map(|id| (*id, number(&workloads, &called(id)))).collect();
+        (workloads, ranks)
+    }
+
+    /// Generic keys, models, and by their ranks what each combination of resources and models holds.
+    fn ranked_amounts(&self) -> (Vec<String>, Vec<String>, Shares) {
         let (mut keys, mut models) = (BTreeSet::new(), BTreeSet::from([String::new()]));
-        let split = billing.adjusted.iter().map(|adjusted| adjusted.split(&billing.known()));
-        let split: Vec<_> = split.collect();
-        for (key, model) in &split {
-            keys.insert(key.clone());
-            models.insert(model.clone());
+        let known = self.known();
+        for (key, model) in self.adjusted.iter().map(|adjusted| adjusted.split(&known)) {
+            keys.insert(key);
+            models.insert(model);
         }
-        let mut by_text = Vec::with_capacity(shapes_held.len());
-        for (placement, held) in shapes_held {
-            let Some((resources, on)) = parts(shapes, placement, held) else { continue };
+        let shapes: Set<_> = self.all_held().map(|held| (held.placement, held.held)).collect();
+        let mut by_text = Vec::with_capacity(shapes.len());
+        for shape in shapes {
+            let all = &self.ledger.meter().shapes;
+            let Some((resources, on)) = parts(all, shape.0, shape.1) else { continue };
             let mut amounts = Vec::new();
             usage_by_model(resources, on, |key, model, amount| {
                 let (key, model) = (key.to_owned(), model.unwrap_or_default().to_owned());
@@ -212,27 +217,39 @@ impl<'b> Maker<'b> {
                 models.insert(model.clone());
                 amounts.push((key, model, amount));
             });
-            by_text.push(((placement, held), amounts));
+            by_text.push((shape, amounts));
         }
-        let (keys, models): (Vec<_>, Vec<_>) =
-            (keys.into_iter().collect(), models.into_iter().collect());
-        let numbered = |(key, model, amount): &(String, String, Milli)| {
+        let keys: Vec<_> = keys.into_iter().collect();
+        let models: Vec<_> = models.into_iter().collect();
+        let ranked = |(key, model, amount): &(String, String, Milli)| {
             (number(&keys, key), number(&models, model), *amount)
         };
-        let amounts: Map<_, Amounts> = by_text
-            .iter()
-            .map(|(shape, amounts)| (*shape, amounts.iter().map(numbered).collect()))
-            .collect();
+        let amounts = by_text.iter().map(|(shape, all)| (*shape, all.iter().map(ranked).collect()));
+        let amounts = amounts.collect();
+        (keys, models, amounts)
+    }
+}
+
+/// What resources with models hold, under ranks of keys and models.
+type Shares = Map<(PlacementId, ResourcesId), Amounts>;
+
+/// A bill in the making.
+struct Maker<'b> {
+    bill: Bill<'b>,
+    group_ranks: Vec<u32>,
+    workload_ranks: Map<ObjectId, u32>,
+    amounts: Shares,
+    spans: Map<(u32, u32), Spans>,
+}
+
+impl<'b> Maker<'b> {
+    fn new(billing: &'b Billing, price: &impl Fn(&str, &str, Timestamp) -> Option<usize>) -> Self {
+        let (groups, group_ranks) = billing.ranked_groups();
+        let (workloads, workload_ranks) = billing.ranked_workloads();
+        let (keys, models, amounts) = billing.ranked_amounts();
+        let (corrections, rows) = (vec![Correction::Learned], Vec::new());
         let mut maker = Self {
-            bill: Bill {
-                groups,
-                keys,
-                models,
-                workloads,
-                spans: Vec::new(),
-                corrections: vec![Correction::Learned],
-                rows: Vec::new(),
-            },
+            bill: Bill { groups, keys, models, workloads, spans: Vec::new(), corrections, rows },
             group_ranks,
             workload_ranks,
             amounts,

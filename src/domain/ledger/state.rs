@@ -176,7 +176,7 @@ tables! {
         /// What groups add in a month.
         Months: PeriodCells;
         /// What is said once.
-        Head: Head;
+        Head: Box<Head>;
     }
     ledger {
         /// Names of groups.
@@ -331,7 +331,7 @@ impl Ledger {
         let RowKey { table, period, block } = key;
         let (meter, shapes) = (&self.meter, &self.meter.shapes);
         Row(match table {
-            TableName::Head => Form::Head(self.head()),
+            TableName::Head => Form::Head(Box::new(self.head())),
             TableName::Resources => Form::Resources(shapes.written_resources(block)),
             TableName::Models => Form::Models(shapes.written_models(block)),
             TableName::Pods => Form::Pods(self.pods(block)),
@@ -342,7 +342,7 @@ impl Ledger {
             _ => match self.plain_row(key) {
                 Some(row) => row,
                 // Rows of a book that is not kept: nobody asks for them.
-                None => Form::Head(Head::default()),
+                None => Form::Head(Box::default()),
             },
         })
     }
@@ -406,7 +406,7 @@ impl Restoring {
         let loaded = match other {
             None => Ok(()),
             Some(Form::Head(head)) => {
-                self.head = Some(head);
+                self.head = Some(*head);
                 Ok(())
             }
             Some(Form::Resources(written)) => meter.shapes.load_resources(block, written),

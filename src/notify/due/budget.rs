@@ -85,7 +85,8 @@ impl Budget<'_> {
     fn judge(self, look: &mut Look<'_>, what: What, mark: Mark, now: &Outlay, soon: &Outlay) {
         let stood = look.last(self.subject.scope, what).filter(|last| last.stands);
         if mark.is_passed(now) {
-            if stood.is_none() {
+            // What was told of a period that is over says nothing of this one.
+            if stood.is_none_or(|last| self.is_past(last)) {
                 let (at, exact) = match self.reaches(look, mark) {
                     Exhaustion::At(at) if at <= look.now => (at, true),
                     Exhaustion::By(at) => (at.min(look.now), false),
@@ -144,12 +145,16 @@ impl Budget<'_> {
         Said { kind, threshold, at, exact, forecast: None, hard, of, message }
     }
 
+    /// Whether it was told of a period before the present one.
+    fn is_past(self, last: &Notice) -> bool {
+        self.period.is_some_and(|period| last.at < period.from)
+    }
+
     fn end(self, look: &mut Look<'_>, last: &Notice, outlay: &Outlay) {
         let of = self.of(last.topic.what, outlay);
         let before = last.of.parse().unwrap_or(i128::MAX);
-        let is_anew = self.period.is_some_and(|period| last.at < period.from);
         let (kind, why) = match of > before {
-            _ if is_anew => ("replenished", "a new period began".to_owned()),
+            _ if self.is_past(last) => ("replenished", "a new period began".to_owned()),
             true => ("replenished", format!("there are {} now", look.text(self.listed, of))),
             false => ("withdrawn", "by what is known now".to_owned()),
         };
@@ -177,7 +182,7 @@ impl Budget<'_> {
         match (at, last) {
             (None, Some(last)) => self.end(look, last, now),
             (None, None) => {}
-            (Some(at), Some(last)) if !has_moved(last, at) => {}
+            (Some(at), Some(last)) if !has_moved(last, at) && !self.is_past(last) => {}
             (Some(at), None) if look.now.shifted(HORIZON) < at => look.again(at.shifted(-HORIZON)),
             (Some(at), _) => {
                 let rate = look.ledger.meter().rate(self.group, self.key);

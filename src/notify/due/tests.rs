@@ -364,13 +364,39 @@ fn a_group_is_told_at_the_percentages_that_it_asks_for() {
     assert_eq!(kinds(&told), [25, 75, 120].map(|percent| ("cash.lifted", Some(percent))));
 }
 
-#[test]
-fn a_new_period_ends_what_was_told_of_the_one_before_and_tells_it_anew() {
+/// The team with a budget of eight core-hours a day.
+fn team_by_the_day() -> World {
     let mut world = World::new();
     let text = r#"{"uid":"uid","resourceVersion":"1","generation":1,"spec":{"hard":{"cash/limits.cpu":"8"},
         "cashPeriod":{"every":"Day","timeZone":"UTC","anchor":"2024-01-01","carryOver":"None","rule":"UTC0"}}}"#;
     world.tell(hour(1), "quotas/team", Data::QuotaDeclared(serde_json::from_str(text).unwrap()));
     world.pod("team", 2, hour(3));
+    world
+}
+
+/// Nobody looked at midnight: what stood then stands again, and is told once more.
+#[test]
+fn what_is_crossed_again_in_the_next_period_is_told_again_once_whoever_looked_in_between() {
+    let mut world = team_by_the_day();
+    assert_eq!(world.told(hour(10)).len(), 5);
+    let told = world.told(hour(30));
+    let crossings = [(50, 26 * 60), (80, 27 * 60 + 12), (90, 27 * 60 + 36), (100, 28 * 60)];
+    for (threshold, minute) in crossings {
+        let notice = told.iter().find(|notice| notice.threshold == Some(threshold)).unwrap();
+        assert_eq!((notice.stands, notice.number, notice.exact), (true, 2, true), "{notice:?}");
+        assert_eq!(notice.at, hour(0).shifted(minute * 60_000), "{notice:?}");
+        assert_eq!(notice.id, notice.topic.id(2));
+    }
+    assert_eq!(told.len(), 5);
+    assert_eq!(world.told(hour(31)), []);
+    assert_eq!(world.told(hour(47)), []);
+    let third = world.told(hour(54));
+    assert_eq!(third.iter().map(|notice| notice.number).collect::<Vec<_>>(), [3; 5]);
+}
+
+#[test]
+fn a_new_period_ends_what_was_told_of_the_one_before_and_tells_it_anew() {
+    let mut world = team_by_the_day();
     let told = world.told(hour(10));
     let all = [Some(50), Some(80), Some(90), Some(100), None];
     assert_eq!(told.iter().map(|n| n.threshold).collect::<Vec<_>>(), all);

@@ -99,7 +99,7 @@ fn exit_codes_are_told_as_the_program_tells_them() {
         .filter_map(|line| line.trim().split_once("  "))
         .map(|(code, means)| format!("| {code} | {} |", means.trim()))
         .collect();
-    assert_eq!(told.len(), 5, "{help}");
+    assert_eq!(told.len(), 6, "{help}");
     let readme = documents().into_iter().find(|d| d.path == "README.md").unwrap();
     for row in told {
         assert!(readme.text.contains(&row), "README.md lacks the row {row}");
