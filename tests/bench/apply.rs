@@ -1,13 +1,16 @@
 //! `Ledger::apply`: an event on one core with 150,000 live pods in 10,000 groups, six keys a pod and model
-//! keys beside them, hourly differences and leaves on.
+//! keys beside them, hourly differences and leaves on. With budgets every group has one, below a company's, for ever or
+//! by the day (of Kolkata: days begin inside an hour); then also how long it takes to read off the whole tree.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use bizrq::domain::{
+    calendar::{Calendar, Every, Zone},
     event::*,
     ledger::{Ledger, Options},
     merkle::Hash,
     quantity::{Format, Quantity},
     resources::{Models, Resources},
+    standing::Tree,
     time::Timestamp,
 };
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -102,14 +105,44 @@ impl Texts {
     }
 }
 
-fn apply(c: &mut Criterion) {
-    let whole = Options::default();
-    run(c, "whole", whole);
-    run(c, "usage and hours", Options { quotas: false, ..whole });
-    run(c, "usage alone", Options { quotas: false, history: false, ..whole });
+/// What every group has, and the company above them.
+#[derive(Clone, Copy, PartialEq)]
+enum Budgets {
+    None,
+    ForEver,
+    Daily(CarryOver),
 }
 
-fn run(c: &mut Criterion, name: &str, options: Options) {
+/// `group` below `parent`, with so many core-hours.
+fn budget<'a>(group: &'a str, parent: &'a str, hours: u64, budgets: Budgets) -> Data<'a> {
+    let hours = Quantity::parse(&hours.to_string()).unwrap();
+    let days = |carry_over| {
+        let zone = Zone::new(Vec::new(), "IST-5:30").unwrap();
+        let calendar = Calendar { every: Every::Day, anchor: "2024-01-01".parse().unwrap(), zone };
+        let time_zone = "Asia/Kolkata".into();
+        Arc::new(CashPeriod { calendar, time_zone, carry_over, max_percent: None })
+    };
+    let cash_period = match budgets {
+        Budgets::Daily(carry_over) if parent.is_empty() => Some(days(carry_over)),
+        _ => None,
+    };
+    let hard = [("cash/limits.cpu".into(), hours)].into_iter().collect();
+    let spec = QuotaSpec { parent: parent.into(), hard, cash_period, ..QuotaSpec::default() };
+    let uid = format!("quota of {group}").into();
+    Data::QuotaDeclared(QuotaDeclared { uid, resource_version: "".into(), generation: 1, spec })
+}
+
+fn apply(c: &mut Criterion) {
+    let whole = Options::default();
+    run(c, "whole", whole, Budgets::None);
+    run(c, "usage and hours", Options { quotas: false, ..whole }, Budgets::None);
+    run(c, "usage alone", Options { quotas: false, history: false, ..whole }, Budgets::None);
+    run(c, "budgets", whole, Budgets::ForEver);
+    run(c, "budgets by the day", whole, Budgets::Daily(CarryOver::None));
+    run(c, "budgets carried", whole, Budgets::Daily(CarryOver::Both));
+}
+
+fn run(c: &mut Criterion, name: &str, options: Options, budgets: Budgets) {
     let texts = Texts::new();
     let leaf = Hash([7; 32]);
     let mut ledger = Ledger::new(options);
@@ -118,6 +151,14 @@ fn run(c: &mut Criterion, name: &str, options: Options) {
         let position = ledger.position() + 1;
         ledger.apply(position, leaf, &event).unwrap();
     };
+    if budgets != Budgets::None {
+        let teams = texts.groups.iter().map(|group| (group.as_str(), "company", 10_000));
+        for (group, parent, hours) in [("company", "", 1_000_000_000)].into_iter().chain(teams) {
+            let mut event = texts.event(0, T0, budget(group, parent, hours, budgets));
+            event.subject = format!("quotas/{group}").into();
+            put(&mut ledger, event);
+        }
+    }
     while next < LIVE {
         put(&mut ledger, texts.start(next, T0 + next as i64));
         next += 1;
@@ -147,6 +188,12 @@ fn run(c: &mut Criterion, name: &str, options: Options) {
         );
     });
     group.finish();
+    if budgets != Budgets::None {
+        let now = ledger.meter().newest().unwrap();
+        c.bench_function(&format!("standing/{name}"), |b| {
+            b.iter(|| Tree::of(&ledger, now, false).unwrap());
+        });
+    }
     let (pods, quarantined) = (ledger.meter().remembered(), ledger.quarantined().len());
     println!("{pods} remembered pods, {quarantined} quarantined");
 }

@@ -3,13 +3,19 @@
 //! Trees of 100, 1,000 and 10,000 groups, sixteen deep at their deepest, each group with a workload. A review asks
 //! in the deepest group for one replica more of a Deployment (cpu and memory as requests and limits, a card of a
 //! model). In `carved` every group lists every key, so that a change ends where it is covered; in `drawn` only
-//! the root does, so that every change goes up all sixteen levels; in `cash` the root limits core-hours too.
+//! the root does, so that every change goes up all sixteen levels; in `cash` the root limits core-hours too, in
+//! `cash by the day` each day anew, and in `cash carried` every group does, and what was not used goes over; `cash of
+//! another day` looks at every group, as questions about a period do that no record was in yet.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use bizrq::domain::{
     admission::{Decision, Former, MissingGroup, Review, decide},
     book::{Book, Pace, Spend, Stamp, Trial},
-    event::{ModelPolicy, ObjectRef, Operation, QuotaDeclared, QuotaSpec, Role, WorkloadObserved},
+    calendar::{Calendar, Every, Zone},
+    event::{
+        CarryOver, CashPeriod, ModelPolicy, ObjectRef, Operation, QuotaDeclared, QuotaSpec, Role,
+        WorkloadObserved,
+    },
     label_keys::LabelKeys,
     names::{ClusterId, GroupId, KeyId, Names, ObjectId, Uid},
     quantity::Quantity,
@@ -21,12 +27,15 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use std::{hint::black_box, sync::Arc};
 
 const DEPTH: usize = 16;
+const DAY_MS: i64 = 86_400_000;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     Carved,
     Drawn,
     Cash,
+    Daily,
+    Carried,
 }
 
 struct Nothing;
@@ -64,6 +73,18 @@ fn pod() -> Arc<Resources> {
 fn roles(count: u64) -> Vec<Role<'static>> {
     let models = Models { gpu: Some("A30".into()), ..Models::default() };
     vec![Role { name: "".into(), count, peak: count, models, pod: pod() }]
+}
+
+/// Days of Kolkata.
+fn days(carry_over: CarryOver) -> Arc<CashPeriod> {
+    let zone = Zone::new(Vec::new(), "IST-5:30").unwrap();
+    let calendar = Calendar { every: Every::Day, anchor: "2024-01-01".parse().unwrap(), zone };
+    Arc::new(CashPeriod {
+        calendar,
+        time_zone: "Asia/Kolkata".into(),
+        carry_over,
+        max_percent: None,
+    })
 }
 
 fn spec(parent: String, amount: &str, all: bool, cash: bool) -> QuotaSpec<'static> {
@@ -107,8 +128,13 @@ fn build(groups: usize, shape: Shape) -> (Book, Names) {
             3 => "35Gi".to_owned(),
             _ => "3Gi".to_owned(),
         };
-        let spec =
-            spec(above, &amount, i == 0 || shape == Shape::Carved, i == 0 && shape == Shape::Cash);
+        let in_days = matches!(shape, Shape::Daily | Shape::Carried);
+        let has_cash = shape == Shape::Carried || (i == 0 && (shape == Shape::Cash || in_days));
+        let mut spec = spec(above, &amount, i == 0 || shape == Shape::Carved, has_cash);
+        if i == 0 && in_days {
+            let over = if shape == Shape::Carried { CarryOver::Both } else { CarryOver::None };
+            spec.cash_period = Some(days(over));
+        }
         let fact = QuotaDeclared {
             uid: format!("q{i}").into(),
             resource_version: (i + 1).to_string().into(),
@@ -127,12 +153,23 @@ fn build(groups: usize, shape: Shape) -> (Book, Names) {
         };
         book.workload_observed(&mut names, stamp, &fact).unwrap();
     }
+    // A day later, as the fold does after each record.
+    book.close_periods(1, ORIGIN.shifted(DAY_MS), &Nothing);
     (book, names)
 }
 
 fn decisions(c: &mut Criterion) {
-    for (shape, name) in [(Shape::Carved, "carved"), (Shape::Drawn, "drawn"), (Shape::Cash, "cash")]
-    {
+    let shapes = [
+        (Shape::Carved, "carved"),
+        (Shape::Drawn, "drawn"),
+        (Shape::Cash, "cash"),
+        (Shape::Daily, "cash by the day"),
+        (Shape::Carried, "cash carried"),
+        (Shape::Daily, "cash of another day"),
+    ];
+    for (shape, name) in shapes {
+        // Of a day that no record was in yet nothing is summed up.
+        let now = ORIGIN.shifted(if name.ends_with("another day") { 3 * DAY_MS } else { DAY_MS });
         for groups in [100, 1000, 10_000] {
             let (mut book, mut names) = build(groups, shape);
             let (workload, old, new) = (object(DEPTH - 1), roles(2), roles(3));
@@ -158,8 +195,7 @@ fn decisions(c: &mut Criterion) {
             c.bench_function(&format!("decide/{name}/{groups}"), |b| {
                 b.iter(|| {
                     let mut trial = Trial::new(&mut book);
-                    let verdict =
-                        decide(&mut trial, &mut names, &Nothing, black_box(&review), ORIGIN);
+                    let verdict = decide(&mut trial, &mut names, &Nothing, black_box(&review), now);
                     assert!(matches!(verdict.decision, Decision::Record(_)));
                     verdict
                 });

@@ -168,8 +168,11 @@ impl Book {
         spend: &impl Spend,
         at: Timestamp,
     ) -> i128 {
-        let inside = self.inside(group, key, spend, at);
-        self.used_by(inside.as_ref(), group, key, spend, at)
+        let paced = self.budget_of(key).and_then(|b| self.used_by_pace(group, key, b, at));
+        paced.unwrap_or_else(|| {
+            let inside = self.inside(group, key, spend, at);
+            self.used_by(inside.as_ref(), group, key, spend, at)
+        })
     }
 
     /// The same, where it is known what the period is, if there is any.
@@ -181,12 +184,14 @@ impl Book {
         spend: &impl Spend,
         at: Timestamp,
     ) -> i128 {
+        let Some(budget) = self.budget_of(key) else { return self.consumed(group, key, spend, at) };
+        // Behind its end a period may be asked for, too: then paces are of another.
+        let is_now = inside.is_none_or(|inside| inside.span.contains(at));
+        if let Some(used) = self.used_by_pace(group, key, budget, at).filter(|_| is_now) {
+            return used;
+        }
         if let Some(inside) = inside {
             return inside.used(self, key, spend, at);
-        }
-        let Some(budget) = self.budget_of(key) else { return self.consumed(group, key, spend, at) };
-        if let Some(used) = self.used_by_pace(group, key, budget, at) {
-            return used;
         }
         let mut used = Map::<GroupId, i128>::default();
         for at_group in self.tree.bottom_up(group) {
@@ -218,10 +223,13 @@ impl Book {
         whole: bool,
         at: Timestamp,
     ) -> Outlay {
-        let inside = self.inside(group, key, spend, at);
-        self.outlay_by(inside.as_ref(), group, key, spend, whole, at)
+        let own = self.budget_own(group, key, spend, at);
+        let given = self.budget_used(group, key, spend, at).saturating_sub(own);
+        let consumed = if whole { self.budget_consumed(group, key, spend, at) } else { 0 };
+        Outlay { own, given, consumed }
     }
 
+    /// The same, where it is known what the period is, if there is any.
     fn outlay_by(
         &self,
         inside: Option<&Inside>,
@@ -385,16 +393,11 @@ impl Book {
                 open.extend(self.tree.parents(group));
                 continue;
             }
-            let used_up = match self.inside(group, key, spend, at) {
-                Some(inside) => {
-                    let limit = limit.saturating_add(self.carried(group, key, spend, at));
-                    inside.used(self, key, spend, at) >= limit
-                }
-                None => match self.bounds(group, key, budget, at) {
-                    Some((low, _)) if low >= limit => true,
-                    Some((_, high)) if high < limit => false,
-                    _ => self.used_by(None, group, key, spend, at) >= limit,
-                },
+            let limit = limit.saturating_add(self.carried(group, key, spend, at));
+            let used_up = match self.bounds(group, key, budget, at) {
+                Some((low, _)) if low >= limit => true,
+                Some((_, high)) if high < limit => false,
+                _ => self.budget_used(group, key, spend, at) >= limit,
             };
             if used_up {
                 return Some(group);

@@ -9,7 +9,7 @@
 //! follows from terms (what was in force since when) and spend at boundaries, by the best knowledge now: what is learned
 //! late about a period that ended changes what went over, and no decision that was made.
 
-use super::{Book, Spec, UNLISTED, cash::Spend};
+use super::{Book, Spec, UNLISTED, cash::Spend, pace::Based};
 use crate::domain::{
     calendar::Span,
     event::CashPeriod,
@@ -34,6 +34,8 @@ pub(super) struct Periods {
     /// Groups that had more than one parent within their terms.
     moved: Vec<GroupId>,
     closed: Closed,
+    /// By root: from where on the paces of its tree count.
+    pub(super) based: Map<GroupId, Based>,
 }
 
 /// What went over into the newest periods, by root, so that nobody counts from the first. It says nothing that is not
@@ -67,12 +69,12 @@ impl fmt::Debug for Closed {
 }
 
 /// A tree's periods, and the one that a question is about.
-struct Current<'b> {
+pub(super) struct Current<'b> {
     root: GroupId,
     period: &'b CashPeriod,
     /// The number of the first that counts: into it nothing went over.
     first: i64,
-    span: Span,
+    pub(super) span: Span,
 }
 
 /// A group's budget inside one period: what does not change while it lasts.
@@ -132,8 +134,7 @@ impl Book {
         spend: &impl Spend,
         at: Timestamp,
     ) -> i128 {
-        let before = self.period(group, at).map_or(0, |span| spend.spent(group, key, span.from));
-        spend.spent(group, key, at).saturating_sub(before)
+        self.since_begun(group, at, |at| spend.spent(group, key, at))
     }
 
     /// The same with everything below it.
@@ -145,9 +146,20 @@ impl Book {
         spend: &impl Spend,
         at: Timestamp,
     ) -> i128 {
-        let before =
-            self.period(group, at).map_or(0, |span| self.consumed(group, key, spend, span.from));
-        self.consumed(group, key, spend, at).saturating_sub(before)
+        let paced = self.consumed_by_pace(group, key, at);
+        let asked = || self.since_begun(group, at, |at| self.consumed(group, key, spend, at));
+        paced.unwrap_or_else(asked)
+    }
+
+    /// Of what is `spent` by `at` what was not yet spent when the period began, if there is any.
+    fn since_begun(
+        &self,
+        group: GroupId,
+        at: Timestamp,
+        spent: impl Fn(Timestamp) -> i128,
+    ) -> i128 {
+        let before = self.period(group, at).map_or(0, |span| spent(span.from));
+        spent(at).saturating_sub(before)
     }
 
     /// `group`'s budget for `key` inside the period that `at` lies in; `None` where there are no periods.
@@ -163,15 +175,8 @@ impl Book {
         let order = self.tree.bottom_up(group);
         let begun = order.iter().map(|g| (*g, spend.spent(*g, key, span.from))).collect();
         let claim = |child: &GroupId| {
-            let cell = self.tree.cell(*child, budget);
-            let claim = match cell.limit == UNLISTED && cell.claim == 0 {
-                true => 0,
-                false => {
-                    let carry = self.carry(&current, *child, [key, budget], span.number, spend);
-                    cell.claim.saturating_add(carry).max(0)
-                }
-            };
-            (*child, claim)
+            let carry = self.carry(&current, *child, [key, budget], span.number, spend);
+            (*child, self.claim_with(*child, budget, carry))
         };
         let claims = order.iter().filter(|g| **g != group).map(claim).collect();
         Some(Inside { span, order, begun, claims })
@@ -194,7 +199,33 @@ impl Book {
         amount.saturating_add(carry.unwrap_or(0)).max(0)
     }
 
-    fn current(&self, group: GroupId, at: Timestamp) -> Option<Current<'_>> {
+    /// What `child` claims of its parent if `carry` went over into its budget; who says nothing claims nothing.
+    pub(super) fn claim_with(&self, child: GroupId, budget: KeyId, carry: i128) -> i128 {
+        let cell = self.tree.cell(child, budget);
+        match cell.limit == UNLISTED && cell.claim == 0 {
+            true => 0,
+            false => cell.claim.saturating_add(carry).max(0),
+        }
+    }
+
+    /// The period of `based`, if it is that of the root's calendar.
+    pub(super) fn current_of(&self, root: GroupId, based: Option<Based>) -> Option<Current<'_>> {
+        let span = based?.span;
+        self.current(root, span.from).filter(|current| current.span == span)
+    }
+
+    /// Whether it is known, of every group, what went over into the period.
+    pub(super) fn is_counted(&self, current: &Current<'_>) -> bool {
+        let anybody = (GroupId::NONE, KeyId(0));
+        self.periods.closed.known(current, anybody, current.span.number).0 == current.span.number
+    }
+
+    /// What went over into the period of `current`, where [`Self::is_counted`].
+    pub(super) fn counted_carry(&self, current: &Current<'_>, group: GroupId, key: KeyId) -> i128 {
+        self.periods.closed.known(current, (group, key), current.span.number).1
+    }
+
+    pub(super) fn current(&self, group: GroupId, at: Timestamp) -> Option<Current<'_>> {
         if self.periods.roots.is_empty() {
             return None;
         }
@@ -291,6 +322,7 @@ impl Book {
         self.note_terms(group);
         if turns {
             self.periods.closed.trees.remove(&group);
+            self.periods.closed.next = Timestamp::default();
         }
         self.spent_late(group, from);
         // What was superseded before its period ended, no period asks for.
@@ -338,16 +370,25 @@ impl Book {
         }
     }
 
-    /// The record at `position`, of this time, was taken: now and then what went over is counted.
+    /// The record at `position`, of this time, was taken: now and then what went over is counted, and from where on
+    /// paces count.
     pub fn close_periods(&mut self, position: u64, time: Timestamp, spend: &impl Spend) {
         let is_due = time >= self.periods.closed.next || position.is_multiple_of(AGAIN);
-        if self.periods.roots.is_empty() || !is_due {
+        if !is_due || (self.periods.roots.is_empty() && self.periods.based.is_empty()) {
             return;
+        }
+        let based: Vec<_> = self.periods.based.keys().copied().collect();
+        for root in based {
+            if !self.periods.roots.contains(&root) {
+                self.base(root, None, spend);
+            }
         }
         let mut next = Timestamp::MAX;
         for root in self.periods.roots.clone() {
+            let mut is_news = false;
             for _ in 0..AT_ONCE {
                 let Some(level) = self.next_level(root, time, spend) else { break };
+                is_news = true;
                 let levels = self.periods.closed.trees.entry(root).or_default();
                 levels.push(level);
                 if levels.len() > LEVELS {
@@ -355,15 +396,26 @@ impl Book {
                 }
             }
             let is_behind = self.next_level_number(root, time).is_some();
-            let ends = self.period(root, time).filter(|_| !is_behind).map(|span| span.to);
-            next = next.min(ends.unwrap_or_default());
+            let span = self.period(root, time).filter(|_| !is_behind);
+            next = next.min(span.map(|span| span.to).unwrap_or_default());
+            // A late record lies in a period before: paces go on counting from the newest.
+            let before = self.periods.based.get(&root).copied();
+            let is_back = |span: &Span| {
+                let of_now = self.current_of(root, before);
+                of_now.is_some_and(|newest| newest.span.number > span.number)
+            };
+            let span = span.filter(|span| !is_back(span));
+            let based = span.map(|span| Based { span, is_sound: true });
+            if based.is_some() && (is_news || before != based) {
+                self.base(root, based, spend);
+            }
         }
         self.periods.closed.next = next;
     }
 
     /// The number of the level behind the newest of `root`, if that is not the last up to `time`.
     fn next_level_number(&self, root: GroupId, time: Timestamp) -> Option<i64> {
-        let current = self.current(root, time).filter(|current| current.period.carries())?;
+        let current = self.current(root, time)?;
         let newest = self.periods.closed.trees.get(&root).and_then(|levels| levels.last());
         let number = newest.map_or(current.first, |level| level.number).saturating_add(1);
         Some(number).filter(|number| *number <= current.span.number)
@@ -371,7 +423,12 @@ impl Book {
 
     fn next_level(&self, root: GroupId, time: Timestamp, spend: &impl Spend) -> Option<Level> {
         let (number, current) = (self.next_level_number(root, time)?, self.current(root, time)?);
+        let begin = current.period.calendar.numbered(number).from;
+        let policy = self.term(root, begin).and_then(|term| term.spec.cash_period.as_deref());
         let mut carries = Map::default();
+        if !policy.unwrap_or(current.period).carries() {
+            return Some(Level { number, begin, carries });
+        }
         for group in self.tree.below(root) {
             for (key, budget) in self.budgets() {
                 let carry = self.carry(&current, group, [key, budget], number, spend);
@@ -380,7 +437,7 @@ impl Book {
                 }
             }
         }
-        Some(Level { number, begin: current.period.calendar.numbered(number).from, carries })
+        Some(Level { number, begin, carries })
     }
 }
 

@@ -2,7 +2,13 @@
 //! is learned late. Months go by, with heartbeats; things happen within a millisecond of the boundaries.
 
 use super::*;
-use bizrq::domain::event::ObserverSynced;
+use bizrq::domain::{
+    book::{Pace, Spend},
+    event::ObserverSynced,
+    meter::Meter,
+    names::KeyId,
+};
+use std::cell::Cell;
 
 impl World {
     fn beat(&mut self) {
@@ -85,6 +91,61 @@ fn a_fold_of_months_in_pieces_is_one_fold() {
         let world = months(seed);
         let mut dice = crate::oracle::world::Dice::seed_from_u64(seed);
         crate::restored::check("months", Options::default(), &world.events, &mut dice);
+    }
+}
+
+/// What the meter says, and how often it was asked what somebody spent.
+struct Watched<'m>(&'m Meter, Cell<u32>);
+
+impl Spend for Watched<'_> {
+    fn spent(&self, group: GroupId, key: KeyId, at: Timestamp) -> i128 {
+        self.1.set(self.1.get() + 1);
+        Spend::spent(self.0, group, key, at)
+    }
+
+    fn has_spent(&self, group: GroupId, at: Timestamp) -> bool {
+        Spend::has_spent(self.0, group, at)
+    }
+
+    fn pace(&self, group: GroupId, key: KeyId) -> Option<Pace> {
+        Spend::pace(self.0, group, key)
+    }
+}
+
+#[test]
+fn of_the_period_that_the_newest_record_lies_in_nobody_is_asked() {
+    for seed in 0..8 {
+        let mut world = world(seed);
+        (0..8).for_each(|_| world.start());
+        world.now += DAY;
+        world.beat();
+        (0..2).for_each(|_| world.end_or_move());
+        world.now += DAY;
+        world.beat();
+        let (book, names) = (world.ledger.book().unwrap(), world.ledger.names());
+        let cpu = names.known_key(CPU).unwrap();
+        let spend = Watched(world.ledger.meter(), Cell::new(0));
+        for (group, name) in GROUPS.iter().enumerate() {
+            let Some(id) = names.known_group(name).filter(|id| book.declaration(*id).is_some())
+            else {
+                continue;
+            };
+            for t in [world.now, world.now + 1] {
+                let what = format!("seed {seed}, {name} at {t}");
+                let (used, limit) = (world.used(group, t), world.limit(group, t));
+                assert_eq!(book.budget_used(id, cpu, &spend, at(t)), used, "{what}");
+                assert_eq!(book.budget_limit(id, cpu, &spend, at(t)), limit, "{what}");
+                let out = limit.is_some_and(|limit| used >= limit);
+                let found = book.cash_out(id, cpu, &spend, at(t));
+                assert!(found == Some(id) || !out, "{what}: {found:?}");
+            }
+            assert_eq!(spend.1.get(), 0, "seed {seed}, {name}: somebody was asked");
+        }
+        let root = names.known_group("R").unwrap();
+        let yesterday = world.now - DAY;
+        let used = book.budget_used(root, cpu, &spend, at(yesterday));
+        assert_eq!(used, world.used(0, yesterday), "seed {seed}");
+        assert!(spend.1.get() > 0, "of yesterday everybody is");
     }
 }
 
