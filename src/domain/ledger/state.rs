@@ -103,8 +103,6 @@ macro_rules! tables {
             pub const ALL: &[Self] = &[$(Self::$name,)+ $(Self::$book,)+ $(Self::$other,)+];
         }
 
-        // One head a ledger, and no collection of these: the size of the largest costs nothing.
-        #[allow(clippy::large_enum_variant)]
         #[derive(Debug, Serialize, Deserialize)]
         enum Form<'a> {
             $($name(Cow<'a, [$row]>),)+
