@@ -286,8 +286,10 @@ impl<L: EventLog + 'static> Observer<L> {
         let Some(Watched { topic, .. }) = watching.kind(number) else { return };
         if let Some(lead) = lead {
             lead.view.apply(topic, &update, gone);
-            if let (Topic::Pods, Update::Listed(..)) = (topic, &update) {
-                // Whatever came and went between two lists was missed.
+            if let (Topic::Pods, Update::Listed { stood, .. }) = (topic, &update)
+                && (!stood || lead.since.is_none())
+            {
+                // Whatever came and went before, while no watch stood, was missed.
                 lead.since = Some(lead.view.known_since());
             }
         }

@@ -136,7 +136,7 @@ impl View {
         }
         match update {
             Update::Begins(_) if matches!(topic, Topic::Pods) => self.generation += 1,
-            Update::Listed(_, at) if matches!(topic, Topic::Pods) => {
+            Update::Listed { at, .. } if matches!(topic, Topic::Pods) => {
                 self.listed = self.listed.max(*at);
                 self.find_absent();
             }

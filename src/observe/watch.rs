@@ -52,9 +52,15 @@ pub(super) enum Update<T> {
     Begins(u64),
     /// Objects, in the order of their versions.
     Objects(Vec<Sent<T>>),
-    /// The list is whole; it shows everything as it was at this version. When it began to be sent, by the API server's
-    /// clock, in whole seconds.
-    Listed(u64, Option<Timestamp>),
+    /// The list is whole.
+    Listed {
+        /// It shows everything as it was at this version.
+        version: u64,
+        /// When it began to be sent, by the API server's clock, in whole seconds.
+        at: Option<Timestamp>,
+        /// A watch stood all the while: nothing was missed before it.
+        stood: bool,
+    },
     /// Everything up to this version was told.
     Reached(u64),
     /// It does not work now, and is tried again.
@@ -175,7 +181,7 @@ where
     async fn list(&self) -> Result<Result<(Box<str>, u64), Failure>, Closed> {
         let mut failure = Failure::NotServed;
         for path in &self.resource.paths {
-            match self.list_at(path).await? {
+            match self.list_at(path, false).await? {
                 Ok(version) => return Ok(Ok((path.clone(), version))),
                 Err(Failure::NotServed) => {}
                 Err(other) => failure = other,
@@ -184,7 +190,8 @@ where
         Ok(Err(failure))
     }
 
-    async fn list_at(&self, path: &str) -> Result<Result<u64, Failure>, Closed> {
+    /// Lists everything at `path`, beside a watch that stands or not.
+    async fn list_at(&self, path: &str, stood: bool) -> Result<Result<u64, Failure>, Closed> {
         let (mut more, mut begun) = (String::new(), None);
         loop {
             let page = self.server.page(&self.page_uri(path, PAGE, &more)).await;
@@ -201,7 +208,7 @@ where
             match next {
                 Some(next) => more = format!("&continue={}", encoded(&next)),
                 None => {
-                    self.send(Update::Listed(version, at)).await?;
+                    self.send(Update::Listed { version, at, stood }).await?;
                     return Ok(Ok(version));
                 }
             }
@@ -306,7 +313,7 @@ where
         path: &str,
         reach: &mut Reach,
     ) -> Result<Result<(), Failure>, Closed> {
-        let listed = match self.list_at(path).await? {
+        let listed = match self.list_at(path, true).await? {
             Ok(listed) => listed,
             Err(failure) => return Ok(Err(failure)),
         };

@@ -97,7 +97,7 @@ impl Watching {
                     }
                 }
             }
-            Update::Listed(version, _) => gone = inventory.listed(*version),
+            Update::Listed { version, .. } => gone = inventory.listed(*version),
             Update::Reached(version) => inventory.reached(*version),
             Update::Failed(_) => {}
         }

@@ -392,7 +392,7 @@ fn own_address() -> IpAddr {
         socket.connect("198.51.100.1:9")?;
         socket.local_addr()
     });
-    found.map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip())
+    found.map_or_else(|_| Ipv4Addr::LOCALHOST.into(), |address| address.ip())
 }
 
 /// Takes each connection to the next server, as a Service does; one that does not answer is passed over.

@@ -17,7 +17,7 @@ use bizrq::{
     event_log::{EventLog, NewEvent, memory::MemoryLog},
 };
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 const SHOP: &str = "00000000-0000-4000-8000-00000000000a";
@@ -114,6 +114,41 @@ async fn an_admission_that_becomes_real_is_confirmed_and_reviewed() {
     api.delete(DEPLOYMENTS, SHOP);
     sleep(Duration::from_secs(120)).await;
     eventually("gone", || charged(&stand).0 == 0).await;
+    stand.close().await;
+}
+
+/// What is listed beside a watch that stands was not missed: an auditor would take every heartbeat for a gap.
+#[tokio::test(start_paused = true)]
+async fn heartbeats_vouch_for_all_the_time_that_the_watch_stood() {
+    let (api, log) = (server(), Arc::new(MemoryLog::default()));
+    api.world().date = Some("Sun, 29 Nov 2026 12:59:00 GMT".into());
+    let stand = begin(&api, &log).await;
+    sleep(Duration::from_secs(10)).await;
+    let lists = api.lists("/api/v1/pods");
+    for minute in [4, 9, 14] {
+        api.world().date = Some(format!("Sun, 29 Nov 2026 13:{minute:02}:00 GMT"));
+        // Somebody else writes: of pods there is nothing newer to be watched, so they are listed.
+        let name = format!("n{minute}");
+        api.put(
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": name, "uid": name,
+            "creationTimestamp": format!("2026-11-29T13:{minute:02}:00Z")}}),
+        );
+        sleep(Duration::from_secs(300)).await;
+    }
+    assert!(api.lists("/api/v1/pods") > lists, "pods were listed again");
+    let beats = told(&log, "observer.synced").await;
+    let since: BTreeSet<_> =
+        beats.iter().map(|beat| beat.split("\"since\":").nth(1).unwrap()).collect();
+    assert!(beats.len() >= 3 && since.len() == 1, "{beats:#?}");
+    stand.close().await;
+
+    // Who comes later vouches for nothing before.
+    api.world().date = Some("Sun, 29 Nov 2026 13:30:00 GMT".into());
+    let stand = begin(&api, &log).await;
+    sleep(Duration::from_secs(10)).await;
+    let last = told(&log, "observer.synced").await.pop().unwrap();
+    assert!(last.contains("\"since\":\"2026-11-29T13:30:00.000Z\""), "{last}");
     stand.close().await;
 }
 
