@@ -116,7 +116,7 @@ impl Workload {
     fn of(view: &View<'_>, id: ObjectId) -> Option<Self> {
         let book = view.ledger().book()?;
         let held = book.held_by(id)?;
-        let (groups, charge) = book.charge_of(id);
+        let (groups, charge) = book.shown_charge_of(id);
         let shown = groups.into_iter().filter(|group| view.shows(*group));
         Some(Self {
             cluster: view.ledger().names().cluster_name(id.cluster).to_owned(),

@@ -266,6 +266,14 @@ impl Book {
         work.map(Work::charge).map(|c| (c.groups, c.amounts)).unwrap_or_default()
     }
 
+    /// As [`Self::charge_of`]; of a workload that nobody saw yet, what was promised to its name. Several that ask for one
+    /// name are charged as the largest of them.
+    #[must_use]
+    pub fn shown_charge_of(&self, workload: ObjectId) -> (Vec<GroupId>, Amounts) {
+        let work = self.works.slots.get(&workload).and_then(|s| self.works.row(*s));
+        work.map(Work::shown).map(|c| (c.groups, c.amounts)).unwrap_or_default()
+    }
+
     /// What of a workload's charge no pod uses yet that exists or was promised on top, and in which groups.
     #[must_use]
     pub fn unused_of(&self, workload: ObjectId) -> (Vec<GroupId>, Amounts) {

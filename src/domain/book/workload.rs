@@ -295,6 +295,17 @@ impl Work {
         charge
     }
 
+    /// Its charge, and of what nobody saw yet what was promised to its name.
+    pub(super) fn shown(&self) -> Charge {
+        let mut charge = self.charge();
+        let open = self.open.as_deref().filter(|_| !self.is_real());
+        for promise in open.into_iter().flat_map(|open| &open.reservations) {
+            charge.is_in(promise.group);
+            charge.amounts.raise_all(&promise.demand);
+        }
+        charge
+    }
+
     /// As [`Self::charge`], in the room of another.
     pub(super) fn charge_into(&self, charge: &mut Charge) {
         charge.clear();

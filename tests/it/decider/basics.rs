@@ -3,7 +3,12 @@
 use super::replica::{Replica, create, declared, dry, options, propose};
 use bizrq::{
     decider::{Answer, Expired, Expiry, Options, Unavailable, transport::Alone},
-    domain::{admission::Reason, event::Position, merkle::Frontier},
+    domain::{
+        admission::Reason,
+        event::Position,
+        merkle::Frontier,
+        names::{ObjectId, Uid},
+    },
     event_log::{
         AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records,
         memory::{MemoryLog, MemoryReader},
@@ -60,6 +65,21 @@ async fn four_cores() -> Arc<MemoryLog> {
     let log = Arc::new(MemoryLog::default());
     log.append(vec![declared("team", "", 4)]).await.unwrap();
     log
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_promised_to_a_new_workload_is_shown_as_its_charge() {
+    let replica = Replica::start(four_cores().await, options());
+    assert!(replica.ask(create("r1", "w1", "team", 3)).await.is_allowed());
+    replica.projection.clone().wait_for(2).await.unwrap();
+    let ledger = replica.projection.ledger();
+    let (names, book) = (ledger.names(), ledger.book().unwrap());
+    let cluster = names.known_cluster_of("east").unwrap();
+    let (groups, charge) = book.shown_charge_of(ObjectId { cluster, uid: Uid::of("w1") });
+    assert_eq!(groups, [names.known_group("team").unwrap()]);
+    let key = names.known_key("limits.cpu").unwrap();
+    assert_eq!(charge.get(key), 3000);
+    assert_eq!(charge.get(key), book.line(groups[0], key).used);
 }
 
 async fn position(log: &MemoryLog) -> u64 {
