@@ -21,6 +21,7 @@ mod installation;
 mod installed;
 mod kubectl;
 mod mirrors;
+mod moves;
 mod neighbours;
 mod nodes;
 mod oracle;
