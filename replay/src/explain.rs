@@ -11,7 +11,10 @@ use crate::{
     reading::{Log, Record, instant},
 };
 use bizrq::{
-    cli::{Answer, Error, out::Out},
+    cli::{
+        Answer, Error,
+        out::{Out, warn},
+    },
     clock,
     domain::{
         amounts::product,
@@ -111,6 +114,9 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let question = Question::new(args)?;
     let log = Log::open(&args.log)?;
     let mut trails = pods(&log, &question.group)?;
+    if trails.is_empty() {
+        warn(format_args!("no record puts a pod into a group `{}`", question.group));
+    }
     let explanation = explain(&log, question, &mut trails)?;
     explanation.print(args.output, out)?;
     Ok(Answer::of(explanation.sum == explanation.ledger))

@@ -22,6 +22,7 @@ use bizrq::{
         Answer, Error,
         out::{Out, warn},
     },
+    clock,
     domain::{
         billing::{Bill, Billing, Line, Terms},
         event::{Period, Position},
@@ -143,6 +144,9 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let only = args.only(&folded.billing);
     let invoice = Invoice { args, folded: &folded, bill, only, prices: prices.as_ref() };
     invoice.is_priced()?;
+    if args.to > clock::now() {
+        warn(format_args!("the time up to {} is not over: what runs is billed up to it", args.to));
+    }
     invoice.print(out)?;
     Ok(Answer::Yes)
 }

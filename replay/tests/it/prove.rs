@@ -196,6 +196,25 @@ fn a_forged_altered_or_summed_up_line_is_not_proved() {
 }
 
 #[test]
+fn what_nobody_named_and_what_is_not_over_are_told() {
+    let log = TestLog::of(&history(7, 100));
+    let told = |args: &[&str], says: &str| {
+        let ran = log.run(args);
+        assert!(
+            ran.code == 0 && ran.stderr.contains(says),
+            "{args:?}: {} {}",
+            ran.code,
+            ran.stderr
+        );
+    };
+    told(&["explain", "--group", "nosuch", "--key", "limits.cpu"], "into a group `nosuch`");
+    let from = ["invoice", "--from", "2026-01-01T00:00:00Z", "--to"];
+    told(&[&from[..], &["2150-01-01T00:00:00Z"]].concat(), "2150-01-01T00:00:00.000Z is not over");
+    let over = log.run(&[&from[..], &["2026-01-02T00:00:00Z"]].concat());
+    assert!(!over.stderr.contains("is not over"), "{}", over.stderr);
+}
+
+#[test]
 fn an_invoice_of_another_log_is_not_proved_by_this_one() {
     let case = Case::of(TestLog::of(&history(4, 400)), &[]);
     let other = Case { log: TestLog::of(&history(5, 400)), ..case };
