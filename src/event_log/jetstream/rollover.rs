@@ -34,7 +34,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// The streams of one log, by the one that takes records.
 pub(super) struct Streams {
@@ -182,6 +182,7 @@ pub(super) async fn roll(
         _ => last_sealed(&first).await?.ok_or(OpenError::Absent { log: first.name })?,
     };
     let tree = seal(Arc::new(old.beside(&old.options.stream)), &next).await?;
+    every_copy_follows(&old).await?;
     stream::create_next(&next, &old).await?;
     let sealed = old.options.stream;
     let event = opening(&tree, &sealed).map_err(|error| StreamError::Malformed {
@@ -226,11 +227,34 @@ async fn seal(old: Arc<Shared>, next: &Shared) -> Result<Frontier, OpenError> {
         return Err(StreamError::Malformed { log: old.name.clone(), why }.into());
     }
     if !old.is_sealed() {
+        every_copy_follows(&old).await?;
         stream::must_be_free(next).await?;
         stream::seal(&old, &format!("{SEALED}.{}", old.options.stream)).await?;
     }
     read(&mut reader, &mut chain).await?;
     Ok(chain.tree().clone())
+}
+
+/// Waits until every copy of a stream follows its leader. A member of a cluster that comes back and has not heard that
+/// the old stream left its subjects refuses the next one, and the leader then discards that one with all its records
+/// (seen of 2.15: "Stream assignment rejected by assigned member: subjects overlap").
+async fn every_copy_follows(stream: &Shared) -> Result<(), StreamError> {
+    let begun = Instant::now();
+    loop {
+        let copies =
+            stream.info().await?.cluster.map(|cluster| cluster.replicas).unwrap_or_default();
+        let Some(away) = copies.iter().find(|copy| copy.offline || !copy.current) else {
+            return Ok(());
+        };
+        if begun.elapsed() >= stream.options.deadline {
+            return Err(stream.away_because(&format!(
+                "its copy on {} does not follow, and could discard the next log when it comes back; roll over when \
+                 every copy follows (`nats stream info`)",
+                away.name
+            )));
+        }
+        sleep(RETRY).await;
+    }
 }
 
 async fn read(reader: &mut JetStreamReader, chain: &mut Chain) -> Result<(), OpenError> {

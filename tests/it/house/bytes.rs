@@ -70,6 +70,7 @@ const CLOCKS: &[(&str, &str, &str)] = &[
         "deadlines, and how long a consumer was silent",
     ),
     ("src/event_log/jetstream/state.rs", "Instant", "how long a new leader may lag"),
+    ("src/event_log/jetstream/rollover.rs", "Instant", "how long a copy may be behind"),
 ];
 
 #[test]
