@@ -94,7 +94,8 @@ pub(crate) fn bizrq(args: &[&str]) -> Said {
     said(&Command::new(env!("CARGO_BIN_EXE_bizrq")).args(args).output().unwrap())
 }
 
-fn said(output: &Output) -> Said {
+/// What it said.
+pub(crate) fn said(output: &Output) -> Said {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     Said { code: output.status.code().unwrap(), stdout, stderr }

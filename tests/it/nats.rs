@@ -20,6 +20,7 @@ mod harness;
 mod log;
 pub(crate) mod notices;
 mod permissions;
+mod quorum;
 mod rollover;
 mod tenants;
 mod unsafe_streams;

@@ -7,10 +7,10 @@ use super::{Batch, Source, Summary};
 use crate::{
     domain::{event::Position, merkle::Frontier},
     event_log::{
-        EventLog, OpenError, ReadError, Reader,
+        EventLog, OpenError, ReadError, Reader, Records,
         chain::Chain,
         codec::Decoder,
-        jetstream::{JetStreamLog, Options},
+        jetstream::{JetStreamLog, JetStreamReader, Options},
     },
 };
 use std::{
@@ -18,8 +18,13 @@ use std::{
     io,
     path::PathBuf,
     sync::mpsc::{Receiver, SyncSender},
+    time::Duration,
 };
-use tokio::runtime::Builder;
+use tokio::{runtime::Builder, time::timeout};
+
+/// How long the server may be away while there is more to read: a cluster elects another leader in that time, and what
+/// was read of a long log is not read again.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Reads up to `limit`, or to the head of when it began.
 pub(super) fn read_stream(
@@ -47,7 +52,7 @@ pub(super) fn read_stream(
         let mut reader = log.read(chain.tree().position().saturating_add(1))?;
         let end = log.head().await?.position.min(limit);
         while chain.tree().position() < end
-            && let Some(records) = reader.next().await?
+            && let Some(records) = existing(&mut reader).await?
         {
             let mut batch = spares.try_recv().unwrap_or_default();
             batch.take_messages(records, end, &mut chain, &mut decoder);
@@ -60,6 +65,15 @@ pub(super) fn read_stream(
         summary.tree = Some(chain.tree().clone());
         Ok(summary)
     })?
+}
+
+/// The next of records that are there.
+async fn existing(reader: &mut JetStreamReader) -> Result<Option<Records>, ReadError> {
+    match timeout(PATIENCE, reader.tail()).await {
+        Ok(records) => records.map(Some),
+        // It says what it waits for.
+        Err(_) => reader.next().await,
+    }
 }
 
 /// Position of the first record that a stream has or will have.

@@ -38,6 +38,10 @@ pub(super) async fn create_or_check(shared: &Shared) -> Result<(), OpenError> {
         Err(OpenError::Absent { .. }) => {}
         checked => return checked,
     }
+    if let Some(difference) = copies_may_differ(shared, shared.options.replicas) {
+        let differences = vec![difference];
+        return Err(OpenError::Unsafe { log: shared.name.clone(), differences });
+    }
     // Of two who make it at once the second finds it made.
     match shared.jetstream.create_stream(wanted(shared)).await {
         Ok(_) => check(shared, Use::Append).await,
@@ -103,6 +107,7 @@ async fn check_for(shared: &Shared, wanted: Use, subjects: &[String]) -> Result<
     let was_rolled_over = wanted == Use::Read && config.known.sealed;
     let mut differences = differences(&config.known, was_rolled_over, subjects);
     differences.extend(newer_differences(&config.all));
+    differences.extend(copies_may_differ(shared, config.known.num_replicas));
     if differences.is_empty() {
         return Ok(());
     }
@@ -136,6 +141,32 @@ fn newer_differences(all: &Map<String, Value>) -> Vec<Difference> {
         Some(Difference { found, wanted: (*wanted).to_owned(), why })
     };
     NEWER.iter().filter_map(differs).collect()
+}
+
+/// The first servers whose leader counts only what followers said in its own term, and not while they were catching up.
+/// What older ones show to readers, and acknowledge, may be on no majority: after an election another record stands
+/// there, on one copy or on all (seen of 2.9.10).
+const MAJORITIES: [u64; 3] = [2, 12, 6];
+
+/// Several copies on a server that may let them differ.
+fn copies_may_differ(shared: &Shared, copies: usize) -> Option<Difference> {
+    let version = shared.client.server_info().version;
+    if copies < 2 || numbers(&version) >= Some(MAJORITIES) {
+        return None;
+    }
+    let [major, minor, patch] = MAJORITIES;
+    Some(Difference {
+        found: format!("num_replicas is {copies} on a server of version {version}"),
+        wanted: format!("1 there, or every server of version {major}.{minor}.{patch} or newer"),
+        why: "when a leader is lost, copies could differ from then on, and acknowledged records be lost",
+    })
+}
+
+/// The numbers of a version `1.2.3-more`.
+fn numbers(version: &str) -> Option<[u64; 3]> {
+    let plain = version.split(['-', '+']).next()?;
+    let numbers: Option<Vec<u64>> = plain.split('.').map(|number| number.parse().ok()).collect();
+    numbers?.try_into().ok()
 }
 
 /// The stream as we make it.
@@ -308,5 +339,20 @@ pub(super) fn list(differences: &[Difference]) -> String {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, must be {} ({})", self.found, self.wanted, self.why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAJORITIES, numbers};
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        for newer in ["2.12.6", "2.12.10", "2.14.0-RC.1", "2.15.1+build", "3.0.0"] {
+            assert!(numbers(newer) >= Some(MAJORITIES), "{newer}");
+        }
+        for older in ["2.9.10", "2.11.17", "2.12.5", "2.12", "", "next"] {
+            assert!(numbers(older) < Some(MAJORITIES), "{older}");
+        }
     }
 }

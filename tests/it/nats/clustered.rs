@@ -27,11 +27,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-fn options(cluster: &Cluster) -> Options {
+pub(super) fn options(cluster: &Cluster) -> Options {
     Options { replicas: 3, deadline: Duration::from_secs(2), ..Options::new(&cluster.url()) }
 }
 
-async fn open(cluster: &Cluster) -> JetStreamLog {
+pub(super) async fn open(cluster: &Cluster) -> JetStreamLog {
     patiently(async || JetStreamLog::open(options(cluster)).await).await
 }
 
@@ -145,7 +145,7 @@ async fn count(cluster: &Cluster) -> u64 {
 }
 
 /// Asks until the cluster has a leader who answers.
-async fn patiently<T, E: std::fmt::Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
+pub(super) async fn patiently<T, E: std::fmt::Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
     let begun = Instant::now();
     loop {
         match ask().await {
@@ -158,57 +158,53 @@ async fn patiently<T, E: std::fmt::Display>(ask: impl AsyncFn() -> Result<T, E>)
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_of_three_copies_is_rolled_over_once_every_copy_follows() {
-    for version in Version::ALL {
-        let mut cluster = Cluster::start(version);
-        let log = open(&cluster).await;
-        let mut work = Work::begin(&cluster).await;
-        work.go_on().await;
-        cluster.servers[0].kill();
-        let url = cluster.url();
-        let roll = async || {
-            let url = url.clone();
-            let roll = move || bizrq(&["log", "roll", "--log", &url, "--to", "BIZRQ-2"]);
-            let Said { code, stderr, .. } = spawn_blocking(roll).await.unwrap();
-            if code == 0 { Ok(()) } else { Err(stderr) }
-        };
-        // A member that knows the old stream only would discard the next one when it comes back.
-        patiently(async || match roll().await {
-            Err(why) if why.contains("could discard the next log") => Ok(()),
-            other => Err(format!("{other:?}")),
-        })
-        .await;
-        work.go_on().await;
-        cluster.servers[0].restart();
-        cluster.wait();
-        patiently(roll).await;
-        work.go_on().await;
-        let head = work.end(&log).await;
-        let told = patiently(async || log.storage().await).await;
-        assert_eq!((&*told["stream"], &*told["replicas"]), ("BIZRQ-2", "3"), "{version:?}");
-        assert_eq!(count(&cluster).await, head, "{version:?}");
-    }
+    let mut cluster = Cluster::start(Version::New);
+    let log = open(&cluster).await;
+    let mut work = Work::begin(&cluster).await;
+    work.go_on().await;
+    cluster.servers[0].kill();
+    let url = cluster.url();
+    let roll = async || {
+        let url = url.clone();
+        let roll = move || bizrq(&["log", "roll", "--log", &url, "--to", "BIZRQ-2"]);
+        let Said { code, stderr, .. } = spawn_blocking(roll).await.unwrap();
+        if code == 0 { Ok(()) } else { Err(stderr) }
+    };
+    // A member that knows the old stream only would discard the next one when it comes back.
+    patiently(async || match roll().await {
+        Err(why) if why.contains("could discard the next log") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    work.go_on().await;
+    cluster.servers[0].restart();
+    cluster.wait();
+    patiently(roll).await;
+    work.go_on().await;
+    let head = work.end(&log).await;
+    let told = patiently(async || log.storage().await).await;
+    assert_eq!((&*told["stream"], &*told["replicas"]), ("BIZRQ-2", "3"));
+    assert_eq!(count(&cluster).await, head);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_starts_again_is_away_and_not_gone() {
-    for version in Version::ALL {
-        let mut cluster = Cluster::start(version);
-        let log = open(&cluster).await;
-        let mut work = Work::begin(&cluster).await;
-        for _ in 0..3 {
-            work.go_on().await;
-            cluster.servers.iter_mut().for_each(|server| server.kill());
-            cluster.servers.iter_mut().for_each(|server| server.restart());
-            // Whoever comes while nobody leads makes no second log.
-            let early = JetStreamLog::open(options(&cluster)).await;
-            assert!(early.is_ok() || early.is_err_and(|e| !e.to_string().contains("no such")));
-            cluster.wait();
-            patiently(async || log.head().await).await;
-        }
+    let mut cluster = Cluster::start(Version::New);
+    let log = open(&cluster).await;
+    let mut work = Work::begin(&cluster).await;
+    for _ in 0..3 {
         work.go_on().await;
-        let head = work.end(&log).await;
-        assert_eq!(count(&cluster).await, head, "{version:?}");
+        cluster.servers.iter_mut().for_each(|server| server.kill());
+        cluster.servers.iter_mut().for_each(|server| server.restart());
+        // Whoever comes while nobody leads makes no second log.
+        let early = JetStreamLog::open(options(&cluster)).await;
+        assert!(early.is_ok() || early.is_err_and(|e| !e.to_string().contains("no such")));
+        cluster.wait();
+        patiently(async || log.head().await).await;
     }
+    work.go_on().await;
+    let head = work.end(&log).await;
+    assert_eq!(count(&cluster).await, head);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,12 +1,15 @@
 //! A stream that could lose records is refused, by name and with what to do.
 
-use super::server::{Server, Version};
+use super::{
+    cluster::Cluster,
+    server::{PATIENCE, Server, Version},
+};
 use async_nats::jetstream::{
     self,
     stream::{Config, DiscardPolicy, Republish, RetentionPolicy, Source, StorageType},
 };
 use bizrq::event_log::jetstream::{JetStreamLog, OpenError, Options};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is changed of a safe stream, and what the refusal says.
 type Case = (fn(&mut Config), &'static str);
@@ -109,5 +112,40 @@ async fn a_place_that_is_none_says_so() {
         let error = at(location).await.unwrap_err().to_string();
         assert!(error.contains("BIZRQ_NATS_") || error.contains("write nats://"), "{error}");
         assert!(!error.contains("secret"), "{error}");
+    }
+}
+
+/// Before 2.12.6 a leader counts what followers said in earlier terms; what 2.9.10 made of that was seen: two copies
+/// had another history than the third, and acknowledged records were gone from them.
+#[tokio::test]
+async fn several_copies_are_refused_on_servers_that_may_let_them_differ() {
+    let cluster = Cluster::start(Version::Old);
+    let options = Options::new(&cluster.url());
+    let refused = JetStreamLog::open(Options { replicas: 3, ..options.clone() }).await.unwrap_err();
+    let says = "num_replicas is 3 on a server of version 2.9.10, must be 1 there, or every server of version 2.12.6";
+    assert!(refused.to_string().contains(says), "{refused}");
+    let admin = jetstream::new(async_nats::connect(cluster.servers[0].url()).await.unwrap());
+    assert!(admin.get_stream("BIZRQ").await.is_err(), "nothing was made");
+
+    // One copy is as safe as its server, and no longer so when somebody gives it two more.
+    drop(JetStreamLog::open(options.clone()).await.unwrap());
+    let mut config = admin.get_stream("BIZRQ").await.unwrap().get_info().await.unwrap().config;
+    config.num_replicas = 3;
+    admin.update_stream(&config).await.unwrap();
+    let begun = Instant::now();
+    for open in [true, false] {
+        let error = loop {
+            let options = options.clone();
+            let opened = match open {
+                true => JetStreamLog::open(options).await,
+                false => JetStreamLog::open_read(options).await,
+            };
+            match opened.unwrap_err() {
+                // Its copies elect a leader.
+                OpenError::Stream(_) if begun.elapsed() < PATIENCE => {}
+                error => break error,
+            }
+        };
+        assert!(error.to_string().contains(says), "{error}");
     }
 }
