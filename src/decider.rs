@@ -13,6 +13,7 @@
 mod answer;
 mod ask;
 mod committer;
+mod draws;
 mod forwarder;
 mod metrics;
 #[cfg(feature = "jetstream")]
@@ -39,6 +40,7 @@ use crate::{
     projection::Projection,
 };
 use committer::Committer;
+use draws::Draws;
 use forwarder::Forwarder;
 use metrics::Metrics;
 use queue::{Pending, Tale, Work};
@@ -62,6 +64,9 @@ use tokio::{
 };
 use transport::Transport;
 
+/// For so long a replica waits for the one that decides, where it can answer itself.
+const SOON: Duration = Duration::from_millis(500);
+
 /// Where reviews are brought for their decision. Clones are the same.
 #[derive(Clone)]
 pub struct Decider {
@@ -70,6 +75,7 @@ pub struct Decider {
     /// Whether the committer of this replica decides for all.
     decides: Arc<AtomicBool>,
     projection: Projection,
+    draws: Draws,
     options: Options,
     metrics: Arc<Metrics>,
 }
@@ -167,7 +173,7 @@ pub fn new<L: EventLog + 'static, T: Transport>(
     let (to_committer, queue) = mpsc::channel(options.queue);
     let (to_forwarder, asks) = mpsc::channel(options.queue);
     let (metrics, decides) = (Arc::<Metrics>::default(), Arc::<AtomicBool>::default());
-    let pulse = Arc::<Pulse>::default();
+    let (pulse, draws) = (Arc::<Pulse>::default(), Draws::default());
     let forwarder = Forwarder::new(forwarder::Parts {
         log: Arc::clone(&log),
         transport,
@@ -185,12 +191,14 @@ pub fn new<L: EventLog + 'static, T: Transport>(
         Arc::clone(&metrics),
         pulse,
         queue,
+        draws.clone(),
     );
     let decider = Decider {
         committer: to_committer,
         forwarder: to_forwarder,
         decides,
         projection,
+        draws,
         options,
         metrics,
     };
@@ -219,6 +227,13 @@ impl Drop for AbortOnDrop {
 impl Decider {
     /// Decides `ask` before `deadline`, whatever the log does meanwhile.
     pub async fn decide(&self, ask: Ask, deadline: Instant) -> Answer {
+        if self.is_for_whoever_decides(&ask) {
+            let soon = deadline.min(Instant::now() + SOON);
+            let answer = self.wait(ask.clone(), soon).await;
+            if !matches!(answer, Answer::Unavailable(_)) {
+                return answer;
+            }
+        }
         match self.without_the_log(&ask) {
             Some(answer) => answer,
             None => self.wait(ask, deadline).await,
@@ -264,6 +279,13 @@ impl Decider {
         self.decides.load(Ordering::Relaxed)
     }
 
+    /// Of two pods that come to two replicas at once only one may draw on what is left of their workload's promise,
+    /// which no record says: whoever decides says it, if it can be asked.
+    fn is_for_whoever_decides(&self, ask: &Ask) -> bool {
+        let draws = matches!(&ask.what, What::Workload(workload) if workload.draws().is_some());
+        draws && !self.decides()
+    }
+
     /// What lets nothing grow is answered here and now. A create of a user's lets something grow: it is not tried
     /// twice.
     fn without_the_log(&self, ask: &Ask) -> Option<Answer> {
@@ -271,7 +293,11 @@ impl Decider {
         let creates = workload.operation == Operation::Create;
         let grows = creates && !workload.name_is_taken && workload.draws_on.is_none();
         let now = (self.options.now)();
-        if grows { None } else { round::grows_nothing(self.projection.desk(), ask, now) }
+        if grows {
+            None
+        } else {
+            round::grows_nothing(self.projection.desk(), ask, &self.draws, now)
+        }
     }
 
     async fn wait(&self, ask: Ask, deadline: Instant) -> Answer {

@@ -225,9 +225,16 @@ impl Workload {
             undeclared,
             name_is_taken: self.name_is_taken,
             draws_on: self.draws_on.as_ref(),
+            drawn: &[],
             makes: &self.makes,
             invalid: self.invalid.as_deref(),
         }
+    }
+
+    /// Of a pod that may draw on its workload's promise: the workload and the pod.
+    #[must_use]
+    pub fn draws(&self) -> Option<(&ObjectRef<'static>, &PodResize<'static>)> {
+        self.draws_on.as_ref().zip(self.resize.as_ref())
     }
 
     /// [`Self::undeclared`], borrowed.

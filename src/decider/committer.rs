@@ -13,6 +13,7 @@
 
 use super::{
     Answer, Options, Unavailable, What,
+    draws::Draws,
     metrics::Metrics,
     overlay::Overlay,
     queue::{Pending, Tale, Work},
@@ -50,6 +51,7 @@ pub(super) struct Committer<L> {
     tales: VecDeque<Tale>,
     overlay: Overlay,
     recent: Recent,
+    draws: Draws,
     floor: Position,
     behind: Behind,
 }
@@ -75,6 +77,7 @@ impl<L: EventLog> Committer<L> {
         metrics: Arc<Metrics>,
         pulse: Arc<Pulse>,
         queue: mpsc::Receiver<Work>,
+        draws: Draws,
     ) -> Self {
         Self {
             log,
@@ -87,6 +90,7 @@ impl<L: EventLog> Committer<L> {
             tales: VecDeque::new(),
             overlay: Overlay::default(),
             recent: Recent::default(),
+            draws,
             floor: 0,
             behind: Behind::Start,
         }
@@ -190,6 +194,7 @@ impl<L: EventLog> Committer<L> {
         let mut basis = Basis {
             overlay: &mut self.overlay,
             recent: &self.recent,
+            draws: &self.draws,
             floor: self.floor,
             now: (self.options.now)(),
             // Half of what the log takes, so that what stands around a batch never makes it too large.

@@ -9,7 +9,8 @@
 //! Nothing here waits or appends.
 
 use super::{
-    Answer, Ask, Unavailable, What,
+    Answer, Ask, Unavailable, What, Workload,
+    draws::{self, Draws},
     overlay::Overlay,
     queue::Pending,
     recent::{Recent, RequestId},
@@ -20,7 +21,7 @@ use crate::{
         book::Trial,
         event::{Admission, Data, Event, EventId, Position, QuotaProposed, WorkloadsAdmitted},
         meter::Meter,
-        names::{Names, Set},
+        names::{Names, ObjectId, Set, Uid},
         time::Timestamp,
     },
     event_log::NewEvent,
@@ -31,6 +32,7 @@ use crate::{
 pub(super) struct Basis<'b> {
     pub(super) overlay: &'b mut Overlay,
     pub(super) recent: &'b Recent,
+    pub(super) draws: &'b Draws,
     /// A decision record that the projection has read. The ledger may not know it for one (a type of a newer build).
     pub(super) floor: Position,
     pub(super) now: Timestamp,
@@ -88,7 +90,9 @@ pub(super) fn decide(mut desk: Desk<'_>, basis: &mut Basis<'_>, asks: Vec<Pendin
     round.known = basis.overlay.last().map_or(read, |position| position.max(read));
     let decided = desk.decide(|trial, names, meter| {
         basis.overlay.redo(trial, names).map_err(|error| error.to_string())?;
-        let mut judge = |p: &Pending| judge(trial, names, meter, &p.ask, seen, basis.now);
+        let mut judge = |p: &Pending| {
+            judge(&mut World { trial, names, meter }, &p.ask, seen, basis.draws, basis.now)
+        };
         Ok::<_, String>(fresh.iter().map(&mut judge).collect::<Vec<_>>())
     });
     // The fold goes on while the event is written.
@@ -112,48 +116,81 @@ pub(super) fn decide(mut desk: Desk<'_>, basis: &mut Basis<'_>, asks: Vec<Pendin
 }
 
 /// Whether a review lets nothing grow, so that it needs no log.
-pub(super) fn grows_nothing(mut desk: Desk<'_>, ask: &Ask, now: Timestamp) -> Option<Answer> {
+pub(super) fn grows_nothing(
+    mut desk: Desk<'_>,
+    ask: &Ask,
+    draws: &Draws,
+    now: Timestamp,
+) -> Option<Answer> {
     let What::Workload(workload) = &ask.what else { return None };
-    let open = workload.open();
-    let review = workload.review(ask, &open);
-    let verdict =
-        desk.decide(|trial, names, meter| admission::decide(trial, names, meter, &review, now))?;
-    let Verdict { decision, warnings } = verdict;
+    let (decision, warnings) = desk.decide(|trial, names, meter| {
+        judge_workload(&mut World { trial, names, meter }, ask, workload, draws, now)
+    })?;
     matches!(decision, Decision::Allowed).then_some(Answer::Allowed { recorded: None, warnings })
 }
 
 type Decided = (Decision<Record>, Vec<String>);
 
+/// What is decided on.
+struct World<'w, 'b> {
+    trial: &'w mut Trial<'b>,
+    names: &'w mut Names,
+    meter: &'w Meter,
+}
+
 fn judge(
-    trial: &mut Trial<'_>,
-    names: &mut Names,
-    meter: &Meter,
+    world: &mut World<'_, '_>,
     ask: &Ask,
     seen: Position,
+    draws: &Draws,
     now: Timestamp,
 ) -> Decided {
-    let mark = ask.dry_run.then(|| trial.mark());
+    let mark = ask.dry_run.then(|| world.trial.mark());
     let decided = match &ask.what {
-        What::Workload(workload) => {
-            let open = workload.open();
-            let review = workload.review(ask, &open);
-            owned(admission::decide(trial, names, meter, &review, now), |admission| {
-                Record::Admission(admission.into_owned())
-            })
-        }
+        What::Workload(workload) => judge_workload(world, ask, workload, draws, now),
         What::Quota(quota) => {
             let review = quota.review(ask, seen);
-            owned(admission::decide_quota(trial, names, meter, &review, now), |proposal| {
+            let World { trial, names, meter } = world;
+            owned(admission::decide_quota(trial, names, *meter, &review, now), |proposal| {
                 Record::Proposal(proposal.into_owned())
             })
         }
     };
     let Some(mark) = mark else { return decided };
-    trial.back(mark);
+    world.trial.back(mark);
     match decided {
         (Decision::Record(_), warnings) => (Decision::Allowed, warnings),
         decided => decided,
     }
+}
+
+/// A pod that is let draw on its workload's promise is remembered until it is seen.
+fn judge_workload(
+    World { trial, names, meter }: &mut World<'_, '_>,
+    ask: &Ask,
+    workload: &Workload,
+    draws: &Draws,
+    now: Timestamp,
+) -> Decided {
+    let open = workload.open();
+    let mut review = workload.review(ask, &open);
+    let record = |admission: Admission<'_>| Record::Admission(admission.into_owned());
+    let Some((top, pod)) = workload.draws() else {
+        return owned(admission::decide(trial, names, *meter, &review, now), record);
+    };
+    let (top, mut drawn) = (draws::workload(&ask.cluster, top), draws.lock());
+    let cluster = names.known_cluster_of(&ask.cluster);
+    let seen = |uid: &str| {
+        let pod = cluster.map(|cluster| ObjectId { cluster, uid: Uid::of(uid) });
+        pod.is_some_and(|pod| meter.pod(pod).is_some())
+    };
+    let others = drawn.others(top, pod, seen);
+    review.drawn = &others;
+    let decided = owned(admission::decide(trial, names, *meter, &review, now), record);
+    if matches!(decided.0, Decision::Allowed) && !ask.dry_run {
+        drawn.put(top, pod.clone());
+    }
+    decided
 }
 
 fn owned<R>(verdict: Verdict<R>, record: impl FnOnce(R) -> Record) -> Decided {

@@ -90,6 +90,7 @@ impl World {
                     undeclared: &[],
                     name_is_taken: false,
                     draws_on: None,
+                    drawn: &[],
                     makes: &[],
                     invalid: None,
                 };

@@ -189,6 +189,7 @@ fn decisions(c: &mut Criterion) {
                 undeclared: &[],
                 name_is_taken: false,
                 draws_on: None,
+                drawn: &[],
                 makes: &[],
                 invalid: None,
             };

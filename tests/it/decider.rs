@@ -3,6 +3,7 @@
 mod away;
 mod basics;
 mod company;
+mod drawing;
 mod faults;
 mod judge;
 mod reading;

@@ -10,6 +10,7 @@ use crate::domain::{
     event::{Admission, Charge, ObjectRef, Operation, PodResize, Role},
     label_keys::LabelKeys,
     names::{GroupId, KeyId, Names, ObjectId, Uid},
+    quantity::Milli,
     quota::{count_key, demand, pod_demand},
     time::Timestamp,
 };
@@ -51,6 +52,8 @@ pub struct Review<'r> {
     /// Of what the controller of a workload's kind makes (a ReplicaSet, a pod): the top-level workload, whose
     /// reservation it may use up.
     pub draws_on: Option<&'r ObjectRef<'r>>,
+    /// Of a pod that draws on a reservation: the others that were let draw on it and are not in the book yet.
+    pub drawn: &'r [PodResize<'r>],
     /// Of what makes other workloads, one at a time (a CronJob): what one of them asks for. It must fit the
     /// limits alone, else it never will.
     pub makes: &'r [Role<'r>],
@@ -245,7 +248,12 @@ fn draws(trial: &Trial<'_>, names: &mut Names, review: &Review<'_>, group: Group
         }
     };
     let own = names.known_key(&count_key(review.workload));
-    let fits = |(key, ask)| Some(key) == own || ask <= room.get(key);
+    let drawn = review.drawn.iter().map(|pod| pod_demand(&pod.to, &pod.models, names));
+    let Ok(drawn) = drawn.collect::<Result<Vec<_>, _>>() else { return false };
+    let fits = |(key, ask): (KeyId, Milli)| {
+        let with = |sum: Milli, pod: &Amounts| sum.saturating_add(pod.get(key));
+        Some(key) == own || drawn.iter().fold(ask, with) <= room.get(key)
+    };
     groups.contains(&group) && asked.is_ok_and(|asked| asked.iter().all(fits))
 }
 

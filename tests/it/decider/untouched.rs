@@ -75,6 +75,7 @@ fn review<'r>(
         undeclared: &[],
         name_is_taken: false,
         draws_on: None,
+        drawn: &[],
         makes: &[],
         invalid: None,
     }

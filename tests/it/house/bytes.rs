@@ -37,7 +37,9 @@ const JSON: &[(&str, &str)] = &[
 /// File, what it asks, why.
 const CLOCKS: &[(&str, &str, &str)] = &[
     ("src/clock.rs", "Utc", "the one place that asks what time it is"),
+    ("src/decider.rs", "Instant", "until when whoever decides is waited for"),
     ("src/decider/committer.rs", "Instant", "who waited too long, and how long an append took"),
+    ("src/decider/draws.rs", "Instant", "a pod that was let through comes soon or never"),
     ("src/decider/forwarder.rs", "Instant", "when a letter leaves, and how far the log is"),
     ("src/decider/role.rs", "Instant", "how long nothing was heard from the log"),
     (

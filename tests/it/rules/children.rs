@@ -59,6 +59,7 @@ fn review(real: &mut Real, workload: &ObjectRef<'_>, change: Change<'_>) -> Answ
         undeclared: &[],
         name_is_taken: false,
         draws_on: Some(&top),
+        drawn: &[],
         makes: &[],
         invalid: None,
     };
@@ -90,6 +91,19 @@ fn pod(real: &mut Real, uid: u32, dem: Dem) -> Answer {
 #[test]
 fn a_pod_that_its_workload_was_promised_needs_no_record() {
     assert_eq!(pod(&mut book(), 53, [1, 0]), Ok(false));
+}
+
+#[test]
+fn of_two_pods_on_their_way_only_one_may_have_what_is_left_of_the_promise() {
+    let mut real = book();
+    let [first, second] = [53, 54].map(|uid| pod_resize(uid, [0, 0], [1, 0]));
+    let mut ask = |drawn| {
+        review(&mut real, &object(5, "w0"), &|r, ask| {
+            ask(&Review { resize: Some(&second), drawn, ..r });
+        })
+    };
+    assert_eq!(ask(&[]), Ok(false), "alone");
+    assert_eq!(ask(&[first]), Ok(true), "on top of the promise, while the group has room");
 }
 
 #[test]

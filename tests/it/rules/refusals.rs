@@ -83,6 +83,7 @@ fn judge(
         undeclared: &[],
         name_is_taken: false,
         draws_on: None,
+        drawn: &[],
         makes: &[],
         invalid: None,
     };

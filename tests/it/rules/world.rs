@@ -365,6 +365,7 @@ impl Real {
                     undeclared: &[],
                     name_is_taken: false,
                     draws_on: None,
+                    drawn: &[],
                     makes: &[],
                     invalid: None,
                 };
