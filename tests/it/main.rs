@@ -36,6 +36,7 @@ mod serve;
 mod shared;
 mod store;
 mod terminal;
+mod through;
 mod trace;
 mod usage;
 mod webhook;

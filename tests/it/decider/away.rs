@@ -1,13 +1,11 @@
 //! The log is away, or says nothing: nobody waits longer than they said, and what was written all the same is found.
 
 use super::replica::{Replica, create, declared, observed, options, scale};
+use crate::through::{Between, Through};
 use bizrq::{
     decider::{Answer, Options, Unavailable},
-    domain::{event::Position, merkle::Frontier},
-    event_log::{
-        AppendError, Appended, EventLog, Head, NewEvent, ReadError,
-        memory::{MemoryLog, MemoryReader},
-    },
+    domain::event::Position,
+    event_log::{AppendError, Appended, EventLog, NewEvent, memory::MemoryLog},
 };
 use std::{
     sync::{
@@ -19,44 +17,28 @@ use std::{
 use tokio::time::Instant;
 
 /// A memory log that may stop answering decisions.
+type Silent = Through<Silence>;
+
 #[derive(Default)]
-struct Silent {
-    log: MemoryLog,
+struct Silence {
     /// It takes them, and says nothing.
     is_silent: AtomicBool,
     /// It does not even take them.
     is_away: AtomicBool,
 }
 
-impl EventLog for Silent {
-    type Reader = MemoryReader;
-
-    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
-        self.log.append(events).await
-    }
-
+impl Between for Silence {
     async fn decide(
         &self,
+        log: &MemoryLog,
         expected: Position,
         decision: NewEvent,
     ) -> Result<Appended, AppendError> {
         if self.is_away.load(Ordering::Relaxed) {
             return std::future::pending().await;
         }
-        let appended = self.log.decide(expected, decision).await;
+        let appended = log.decide(expected, decision).await;
         if self.is_silent.load(Ordering::Relaxed) { std::future::pending().await } else { appended }
-    }
-
-    async fn head(&self) -> Result<Head, ReadError> {
-        self.log.head().await
-    }
-
-    async fn tree(&self) -> Result<Frontier, ReadError> {
-        self.log.tree().await
-    }
-
-    fn read(&self, from: Position) -> Result<MemoryReader, ReadError> {
-        self.log.read(from)
     }
 }
 

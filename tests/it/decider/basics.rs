@@ -1,60 +1,39 @@
 //! One replica on a memory log: given, when, then.
 
 use super::replica::{Replica, create, declared, dry, options, propose};
+use crate::through::{Between, Through};
 use bizrq::{
     decider::{Answer, Expired, Expiry, Options, Unavailable, transport::Alone},
     domain::{
         admission::Reason,
         event::Position,
-        merkle::Frontier,
         names::{ObjectId, Uid},
     },
     event_log::{
-        AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records,
+        AppendError, Appended, EventLog, NewEvent, ReadError, Reader, Records,
         memory::{MemoryLog, MemoryReader},
     },
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// A memory log whose records are read a second after they were acknowledged.
-pub(super) struct Late(pub(super) MemoryLog);
+/// Records are read a second after they were acknowledged.
+pub(super) struct Late;
 
-pub(super) struct LateReader(MemoryReader);
-
-impl EventLog for Late {
-    type Reader = LateReader;
-
-    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
-        self.0.append(events).await
-    }
-
-    async fn decide(&self, expected: Position, event: NewEvent) -> Result<Appended, AppendError> {
+impl Between for Late {
+    async fn decide(
+        &self,
+        log: &MemoryLog,
+        expected: Position,
+        event: NewEvent,
+    ) -> Result<Appended, AppendError> {
         // As long as a disk: who appends again and again does not stop the clock.
         sleep(Duration::from_millis(1)).await;
-        self.0.decide(expected, event).await
+        log.decide(expected, event).await
     }
 
-    async fn head(&self) -> Result<Head, ReadError> {
-        self.0.head().await
-    }
-
-    async fn tree(&self) -> Result<Frontier, ReadError> {
-        self.0.tree().await
-    }
-
-    fn read(&self, from: Position) -> Result<LateReader, ReadError> {
-        self.0.read(from).map(LateReader)
-    }
-}
-
-impl Reader for LateReader {
-    async fn next(&mut self) -> Result<Option<Records>, ReadError> {
-        self.0.next().await
-    }
-
-    async fn tail(&mut self) -> Result<Records, ReadError> {
-        let records = self.0.tail().await;
+    async fn tail(&self, reader: &mut MemoryReader) -> Result<Records, ReadError> {
+        let records = reader.tail().await;
         sleep(Duration::from_secs(1)).await;
         records
     }
@@ -164,7 +143,7 @@ async fn many_who_wait_become_few_records_and_no_limit_is_passed() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_acknowledged_and_not_read_yet_counts_once() {
-    let log = Late(MemoryLog::default());
+    let log = Through::new(MemoryLog::default(), Late);
     log.append(vec![declared("team", "", 4)]).await.unwrap();
     let replica = Replica::start(Arc::new(log), options());
     for n in 0..4 {

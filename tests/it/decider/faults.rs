@@ -1,9 +1,10 @@
 //! A world that fails: a log that delays, forgets to answer, writes late or not at all, and a network that loses,
 //! doubles, delays, reorders and garbles. Everything is drawn from one seed.
 
+use crate::through::{Between, Through};
 use bizrq::{
     decider::transport::{Inbox, NoAnswer, Transport},
-    domain::{event::Position, merkle::Frontier},
+    domain::event::Position,
     event_log::{
         AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader, Records,
         memory::{MemoryLog, MemoryReader},
@@ -61,26 +62,22 @@ impl Dice {
 }
 
 /// A memory log, some way off.
-pub(crate) struct FaultyLog {
-    pub(crate) log: MemoryLog,
-    pub(crate) dice: Dice,
+pub(crate) type FaultyLog = Through<Faults>;
+
+/// What goes wrong on the way to a log.
+pub(crate) struct Faults {
+    dice: Dice,
     /// One way.
-    pub(crate) away: Range<u64>,
+    away: Range<u64>,
     /// Of a hundred appends, so many go wrong.
-    pub(crate) wrong: u64,
+    wrong: u64,
     /// How often the end was asked for.
     heads: AtomicU32,
 }
 
-pub(crate) struct FaultyReader {
-    inner: MemoryReader,
-    dice: Dice,
-    away: Range<u64>,
-}
-
-impl FaultyLog {
-    pub(crate) fn new(log: MemoryLog, dice: Dice, away: Range<u64>, wrong: u64) -> Self {
-        Self { log, dice, away, wrong, heads: AtomicU32::new(0) }
+impl Faults {
+    pub(crate) fn new(dice: Dice, away: Range<u64>, wrong: u64) -> Self {
+        Self { dice, away, wrong, heads: AtomicU32::new(0) }
     }
 
     async fn way(&self) {
@@ -93,12 +90,14 @@ impl FaultyLog {
     }
 }
 
-impl EventLog for FaultyLog {
-    type Reader = FaultyReader;
-
-    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
+impl Between for Faults {
+    async fn append(
+        &self,
+        log: &MemoryLog,
+        events: Vec<NewEvent>,
+    ) -> Result<Appended, AppendError> {
         self.way().await;
-        let appended = self.log.append(events).await;
+        let appended = log.append(events).await;
         self.way().await;
         if self.dice.percent(self.wrong) {
             return self.unclear("a fact's answer was lost");
@@ -108,24 +107,25 @@ impl EventLog for FaultyLog {
 
     async fn decide(
         &self,
+        log: &MemoryLog,
         expected: Position,
         decision: NewEvent,
     ) -> Result<Appended, AppendError> {
         self.way().await;
         if !self.dice.percent(self.wrong) {
-            let appended = self.log.decide(expected, decision).await;
+            let appended = log.decide(expected, decision).await;
             self.way().await;
             return appended;
         }
         match self.dice.below(4) {
             0 => self.unclear("unclear and not written"),
             1 => {
-                let written = self.log.decide(expected, decision).await.is_ok();
+                let written = log.decide(expected, decision).await.is_ok();
                 self.way().await;
                 self.unclear(if written { "unclear and written" } else { "unclear and refused" })
             }
             2 => {
-                let (log, dice) = (self.log.clone(), self.dice.clone());
+                let (log, dice) = (log.clone(), self.dice.clone());
                 let late = dice.ms(if dice.percent(60) { 0..2 } else { 1..600 });
                 tokio::spawn(async move {
                     sleep(late).await;
@@ -135,14 +135,14 @@ impl EventLog for FaultyLog {
                 self.unclear("unclear for now")
             }
             _ => {
-                let written = self.log.decide(expected, decision).await.is_ok();
+                let written = log.decide(expected, decision).await.is_ok();
                 self.dice.note(if written { "written, never answered" } else { "never answered" });
                 std::future::pending().await
             }
         }
     }
 
-    async fn head(&self) -> Result<Head, ReadError> {
+    async fn head(&self, log: &MemoryLog) -> Result<Head, ReadError> {
         self.way().await;
         self.way().await;
         // A projection that cannot begin is another test's.
@@ -152,32 +152,13 @@ impl EventLog for FaultyLog {
             let (path, why) = (PathBuf::from("memory"), "it is away".to_owned());
             return Err(ReadError::NotALog { path, why });
         }
-        self.log.head().await
+        log.head().await
     }
 
-    async fn tree(&self) -> Result<Frontier, ReadError> {
-        self.log.tree().await
-    }
-
-    async fn known_tree(&self) -> Result<Option<Frontier>, ReadError> {
-        self.log.known_tree().await
-    }
-
-    fn read(&self, from: Position) -> Result<FaultyReader, ReadError> {
-        let (dice, away) = (self.dice.clone(), self.away.clone());
-        Ok(FaultyReader { inner: self.log.read(from)?, dice, away })
-    }
-}
-
-impl Reader for FaultyReader {
-    async fn next(&mut self) -> Result<Option<Records>, ReadError> {
-        self.inner.next().await
-    }
-
-    async fn tail(&mut self) -> Result<Records, ReadError> {
+    async fn tail(&self, reader: &mut MemoryReader) -> Result<Records, ReadError> {
         let slow = self.dice.percent(5);
         sleep(if slow { self.dice.ms(20..200) } else { self.dice.ms(self.away.clone()) }).await;
-        self.inner.tail().await
+        reader.tail().await
     }
 }
 

@@ -2,13 +2,17 @@
 //! from trying in vain for ever.
 
 use super::{
-    basics::{Late, LateReader, reason},
+    basics::{Late, reason},
     replica::{Replica, create, declared, options},
 };
+use crate::through::{Between, Through};
 use bizrq::{
     decider::{Answer, Expired, Expiry, Options},
-    domain::{admission::Reason, event::Position, merkle::Frontier},
-    event_log::{AppendError, Appended, EventLog, Head, NewEvent, ReadError, memory::MemoryLog},
+    domain::{admission::Reason, event::Position},
+    event_log::{
+        AppendError, Appended, EventLog, NewEvent, ReadError, Records,
+        memory::{MemoryLog, MemoryReader},
+    },
 };
 use std::sync::{
     Arc,
@@ -16,36 +20,24 @@ use std::sync::{
 };
 
 /// A log that once takes a decision and does not say so; its records are read a second later.
-struct Unsure {
-    log: Late,
-    is_unsure: AtomicBool,
-}
+struct Unsure(AtomicBool);
 
-impl EventLog for Unsure {
-    type Reader = LateReader;
-
-    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
-        self.log.append(events).await
-    }
-
-    async fn decide(&self, expected: Position, event: NewEvent) -> Result<Appended, AppendError> {
-        let appended = self.log.decide(expected, event).await;
-        match self.is_unsure.swap(false, Relaxed) {
+impl Between for Unsure {
+    async fn decide(
+        &self,
+        log: &MemoryLog,
+        expected: Position,
+        event: NewEvent,
+    ) -> Result<Appended, AppendError> {
+        let appended = Late.decide(log, expected, event).await;
+        match self.0.swap(false, Relaxed) {
             true => Err(AppendError::Unclear { why: "its answer was lost".into() }),
             false => appended,
         }
     }
 
-    async fn head(&self) -> Result<Head, ReadError> {
-        self.log.head().await
-    }
-
-    async fn tree(&self) -> Result<Frontier, ReadError> {
-        self.log.tree().await
-    }
-
-    fn read(&self, from: Position) -> Result<LateReader, ReadError> {
-        self.log.read(from)
+    async fn tail(&self, reader: &mut MemoryReader) -> Result<Records, ReadError> {
+        Late.tail(reader).await
     }
 }
 
@@ -58,7 +50,7 @@ async fn four_cores() -> MemoryLog {
 #[tokio::test(start_paused = true)]
 async fn a_decision_that_came_first_is_read_before_anything_is_decided_again() {
     let log = four_cores().await;
-    let replica = Replica::start(Arc::new(Late(log.clone())), options());
+    let replica = Replica::start(Arc::new(Through::new(log.clone(), Late)), options());
     let other = Options { replica: "other".into(), ..options() };
     let other = Replica::start(Arc::new(log.clone()), other);
     assert!(replica.ask(create("r1", "w1", "team", 1)).await.is_allowed());
@@ -73,7 +65,7 @@ async fn a_decision_that_came_first_is_read_before_anything_is_decided_again() {
 #[tokio::test(start_paused = true)]
 async fn what_may_have_been_written_is_looked_for_before_anything_is_decided_again() {
     let memory = four_cores().await;
-    let log = Unsure { log: Late(memory.clone()), is_unsure: AtomicBool::new(true) };
+    let log = Through::new(memory.clone(), Unsure(AtomicBool::new(true)));
     let replica = Replica::start(Arc::new(log), options());
     let told = replica.ask(create("r1", "w1", "team", 3)).await;
     assert!(matches!(told, Answer::Allowed { recorded: Some(2), .. }), "{told:?}");

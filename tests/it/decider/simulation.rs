@@ -3,7 +3,7 @@
 
 use super::{
     company::{CLUSTERS, Company},
-    faults::{Dice, FaultyLog, Net, Wire},
+    faults::{Dice, Faults, FaultyLog, Net, Wire},
     judge::{Verdict, judge},
     replica::{Replica, options},
 };
@@ -50,7 +50,7 @@ impl Simulation<MemoryLog> {
         let (dice, log) = (Dice::new(seed), MemoryLog::default());
         let net = Net::new(dice.clone(), wrong);
         let replica = |(name, away): (&str, Range<u64>)| {
-            let log = FaultyLog::new(log.clone(), dice.clone(), away.clone(), wrong);
+            let log = FaultyLog::new(log.clone(), Faults::new(dice.clone(), away.clone(), wrong));
             let wire = Wire { net: Arc::clone(&net), away };
             let append_within = Duration::from_secs(1);
             let options = Options { replica: name.into(), append_within, ..options() };

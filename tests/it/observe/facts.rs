@@ -5,12 +5,13 @@ use super::{
     played::{cluster, server},
     stand::{Stand, eventually},
 };
+use crate::through::{Between, Through};
 use bizrq::{
-    domain::{event::Position, merkle::Frontier, time::Timestamp},
+    domain::time::Timestamp,
     event_log::{
-        AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader,
+        AppendError, Appended, EventLog, NewEvent, Reader,
         codec::{Decoded, decode},
-        memory::{MemoryLog, MemoryReader},
+        memory::MemoryLog,
     },
     observe::{Cluster, Error},
 };
@@ -435,40 +436,27 @@ async fn a_log_that_is_away_loses_nothing() {
 }
 
 /// A log that does not answer, or answers late.
+type Away = Through<Out>;
+
 #[derive(Default)]
-struct Away {
-    log: MemoryLog,
+struct Out {
     away: AtomicBool,
     tried: AtomicBool,
 }
 
-impl EventLog for Away {
-    type Reader = MemoryReader;
-
-    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
+impl Between for Out {
+    async fn append(
+        &self,
+        log: &MemoryLog,
+        events: Vec<NewEvent>,
+    ) -> Result<Appended, AppendError> {
         if self.away.load(Ordering::Relaxed) {
             // Of every second append nothing is there, of the others nobody is told that it is.
             if self.tried.fetch_not(Ordering::Relaxed) {
-                self.log.append(events).await?;
+                log.append(events).await?;
             }
             return Err(AppendError::Unclear { why: "away".into() });
         }
-        self.log.append(events).await
-    }
-
-    async fn decide(&self, expected: Position, event: NewEvent) -> Result<Appended, AppendError> {
-        self.log.decide(expected, event).await
-    }
-
-    async fn head(&self) -> Result<Head, ReadError> {
-        self.log.head().await
-    }
-
-    async fn tree(&self) -> Result<Frontier, ReadError> {
-        self.log.tree().await
-    }
-
-    fn read(&self, from: Position) -> Result<MemoryReader, ReadError> {
-        self.log.read(from)
+        log.append(events).await
     }
 }

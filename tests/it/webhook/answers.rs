@@ -4,6 +4,7 @@ use super::{
     client::PATIENCE,
     served::{Ca, Served, limits},
 };
+use crate::through::{Between, Through};
 use axum::{
     Router,
     body::{Body, to_bytes},
@@ -13,14 +14,13 @@ use bizrq::{
     domain::{
         event::{Data, Event, EventId, Position, QuotaDeclared},
         ident,
-        merkle::Frontier,
         quota::TypedSpec,
         time::ORIGIN,
     },
     event_log::{
-        AppendError, Appended, EventLog, Head, NewEvent, ReadError, Reader,
+        AppendError, Appended, EventLog, NewEvent, Reader,
         codec::{Decoded, Decoder},
-        memory::{MemoryLog, MemoryReader},
+        memory::MemoryLog,
     },
     k8s::kinds::Kinds,
     projection::{MemoryStore, Projection, Runner, runner},
@@ -46,36 +46,24 @@ use tokio::{sync::Semaphore, time::Instant};
 use tower::ServiceExt;
 
 /// A log that can be out of reach: then nothing is answered.
+type Away = Through<Out>;
+
 #[derive(Default)]
-struct Away {
-    log: MemoryLog,
+struct Out {
     is_away: AtomicBool,
 }
 
-impl EventLog for Away {
-    type Reader = MemoryReader;
-
-    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
-        self.log.append(events).await
-    }
-
-    async fn decide(&self, expected: Position, event: NewEvent) -> Result<Appended, AppendError> {
+impl Between for Out {
+    async fn decide(
+        &self,
+        log: &MemoryLog,
+        expected: Position,
+        event: NewEvent,
+    ) -> Result<Appended, AppendError> {
         if self.is_away.load(Ordering::Relaxed) {
             return pending().await;
         }
-        self.log.decide(expected, event).await
-    }
-
-    async fn head(&self) -> Result<Head, ReadError> {
-        self.log.head().await
-    }
-
-    async fn tree(&self) -> Result<Frontier, ReadError> {
-        self.log.tree().await
-    }
-
-    fn read(&self, from: Position) -> Result<MemoryReader, ReadError> {
-        self.log.read(from)
+        log.decide(expected, event).await
     }
 }
 

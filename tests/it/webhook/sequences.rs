@@ -2,12 +2,10 @@
 //! was as first written, each asked at the webhook. The same traces are told to the rules themselves in `rules/traces.rs`.
 
 use super::company::{Company, create};
+use crate::through::{Between, Through};
 use bizrq::{
-    domain::{event::Position, merkle::Frontier},
-    event_log::{
-        AppendError, Appended, EventLog, Head, NewEvent, ReadError,
-        memory::{MemoryLog, MemoryReader},
-    },
+    domain::event::Position,
+    event_log::{AppendError, Appended, EventLog, NewEvent, memory::MemoryLog},
 };
 use tokio::sync::Semaphore;
 
@@ -28,36 +26,22 @@ async fn ten_cores() -> Company<MemoryLog> {
 }
 
 /// A log that writes when the test lets it.
+type Slow = Through<Turns>;
+
 #[derive(Default)]
-struct Slow {
-    log: MemoryLog,
-    turns: Option<Semaphore>,
-}
+struct Turns(Option<Semaphore>);
 
-impl EventLog for Slow {
-    type Reader = MemoryReader;
-
-    async fn append(&self, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
-        self.log.append(events).await
-    }
-
-    async fn decide(&self, expected: Position, event: NewEvent) -> Result<Appended, AppendError> {
-        if let Some(turns) = &self.turns {
+impl Between for Turns {
+    async fn decide(
+        &self,
+        log: &MemoryLog,
+        expected: Position,
+        event: NewEvent,
+    ) -> Result<Appended, AppendError> {
+        if let Some(turns) = &self.0 {
             turns.acquire().await.unwrap().forget();
         }
-        self.log.decide(expected, event).await
-    }
-
-    async fn head(&self) -> Result<Head, ReadError> {
-        self.log.head().await
-    }
-
-    async fn tree(&self) -> Result<Frontier, ReadError> {
-        self.log.tree().await
-    }
-
-    fn read(&self, from: Position) -> Result<MemoryReader, ReadError> {
-        self.log.read(from)
+        log.decide(expected, event).await
     }
 }
 
@@ -106,12 +90,12 @@ async fn creates_of_a_name_that_exists_hold_nothing_however_often_they_come() {
 
 #[tokio::test]
 async fn a_review_that_is_answered_too_late_is_found_again_and_ends_by_itself() {
-    let log = Slow { turns: Some(Semaphore::new(0)), ..Slow::default() };
+    let log = Slow::new(MemoryLog::default(), Turns(Some(Semaphore::new(0))));
     let t = Company::of(log).await;
     let late = create(1000, "w0", ("s", (4, 0)));
     t.ask("workloads", late.clone()).await.refused("LogUnavailable");
     // It is written after its client gave up.
-    t.log.turns.as_ref().unwrap().add_permits(100);
+    t.log.0.as_ref().unwrap().add_permits(100);
     while t.log.head().await.unwrap().last_decision == 0 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
