@@ -132,6 +132,8 @@ fn parse(body: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(body).map_err(|why| format!("the manifest: {why}"))?;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_depth: 64, max_aliases: 100, max_anchors: 100 },
+        // `010` is 8, as kubectl reads it.
+        legacy_octal_numbers: true,
     };
     let value: Value = match text.trim_start().starts_with('{') {
         true => serde_json::from_str(text).map_err(|why| format!("the manifest: {why}"))?,

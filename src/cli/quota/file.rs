@@ -209,6 +209,8 @@ pub(crate) fn options() -> serde_saphyr::Options {
             max_replay_stack_depth: 8,
         },
         with_snippet: false,
+        // Where numbers are meant, `010` is 8, as kubectl reads it; see [`octal`] for amounts.
+        legacy_octal_numbers: true,
     }
 }
 
@@ -224,7 +226,7 @@ fn parse(file: &str, text: &str, objects: &mut Objects) -> Result<(), Error> {
             break;
         }
         match document {
-            Ok(document) => take(file, &document, objects),
+            Ok(document) => take(file, text, &document, objects),
             Err(e) => {
                 let line = e.location().map_or(0, |l| l.line());
                 let place = if line == 0 { file.to_owned() } else { format!("{file}:{line}") };
@@ -318,7 +320,7 @@ impl Objects {
 }
 
 /// One document, or one item of a list.
-fn take(file: &str, document: &Spanned<Document>, objects: &mut Objects) {
+fn take(file: &str, text: &str, document: &Spanned<Document>, objects: &mut Objects) {
     let place = |line: u64| format!("{file}:{}", line.max(1));
     let begins = document.referenced.line();
     let faults = match kind_fault(&document.value) {
@@ -328,11 +330,11 @@ fn take(file: &str, document: &Spanned<Document>, objects: &mut Objects) {
                     if objects.is_full() {
                         break;
                     }
-                    take(file, item, objects);
+                    take(file, text, item, objects);
                 }
                 return;
             }
-            None => accept(&document.value),
+            None => accept(&document.value, text),
         },
         Some((at, why)) => Err(vec![(at, "InvalidSpec", why)]),
     };
@@ -374,7 +376,7 @@ fn kind_fault(document: &Document) -> Option<(Option<&Spanned<String>>, String)>
     Some((document.kind.as_ref(), why))
 }
 
-fn accept(document: &Document) -> Result<QuotaSpec<'static>, Vec<Found<'_>>> {
+fn accept<'d>(document: &'d Document, text: &str) -> Result<QuotaSpec<'static>, Vec<Found<'d>>> {
     let nothing = Spec::default();
     let spec = document.spec.as_ref();
     let hard = spec.and_then(|s| s.hard.as_ref()).map_or(&[][..], |hard| &hard.0);
@@ -398,8 +400,32 @@ fn accept(document: &Document) -> Result<QuotaSpec<'static>, Vec<Found<'_>>> {
         Place::NotifyCash | Place::NotifyConsumed => None,
         Place::Period(field) => cash_period.and_then(|period| period.at(field)),
     };
-    let accepted = typed.accept(document.name());
-    accepted.map_err(|errors| errors.iter().map(|e| (at(e), e.reason, e.to_string())).collect())
+    let mut found: Vec<_> = hard.iter().filter_map(|entry| octal(text, entry)).collect();
+    match typed.accept(document.name()) {
+        Ok(spec) if found.is_empty() => return Ok(spec),
+        Ok(_) => {}
+        Err(errors) => found.extend(errors.iter().map(|e| (at(e), e.reason, e.to_string()))),
+    }
+    Err(found)
+}
+
+/// `010` without quotes is 8 to whoever reads YAML 1.1, as kubectl does: then the API server never sees the 10.
+fn octal<'d>(text: &str, (key, amount): &'d (String, Spanned<String>)) -> Option<Found<'d>> {
+    let digits = amount.value.strip_prefix('+').unwrap_or(&amount.value);
+    let octal = u64::from_str_radix(digits.strip_prefix('0')?, 8).ok()?;
+    let decimal = digits.parse::<u64>().ok()?;
+    let at = amount.defined;
+    let [line, column] = [at.line(), at.column()].map(|n| usize::try_from(n.saturating_sub(1)));
+    let quoted =
+        text.lines().nth(line.ok()?)?.chars().nth(column.ok()?)? != amount.value.chars().next()?;
+    if quoted || octal == decimal {
+        return None;
+    }
+    let why = format!(
+        "spec.hard[{key}]: `{}` is {octal} to kubectl, as YAML 1.1 reads it; write {octal}, or {decimal}",
+        amount.value
+    );
+    Some((Some(amount), "InvalidQuantity", why))
 }
 
 impl CashPeriod {

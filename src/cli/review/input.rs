@@ -82,3 +82,12 @@ fn take(place: String, mut value: Value, documents: &mut Vec<Document>) {
         documents.push(Document { place, api_version, kind, json: value.to_string() });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_are_what_kubectl_takes_them_for() {
+        let read = super::yaml("spec: {replicas: 010, cpu: '010'}").unwrap();
+        assert_eq!(read[0]["spec"], serde_json::json!({"replicas": 8, "cpu": "010"}));
+    }
+}

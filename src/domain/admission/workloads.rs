@@ -278,11 +278,14 @@ fn shrinks(trial: &Trial<'_>, names: &mut Names, review: &Review<'_>, group: &st
 }
 
 fn unreadable(error: &Error) -> Refusal {
-    let reason = match error {
-        Error::Overflow(_) => Reason::InvalidQuantity,
-        Error::NotAVersion(_) => Reason::MalformedObject,
-    };
-    Refusal::new(reason, error.to_string())
+    match error {
+        Error::Overflow(_) => Refusal::new(
+            Reason::InvalidQuantity,
+            "its pods times what each of them asks for is more than any amount that can be counted; write fewer \
+             replicas, or smaller requests and limits",
+        ),
+        Error::NotAVersion(_) => Refusal::new(Reason::MalformedObject, error.to_string()),
+    }
 }
 
 /// How many replicas would be accepted, if exactly one role grows: found by trying.

@@ -89,6 +89,21 @@ fn many_documents_and_lists_are_read_and_every_fault_is_told_with_its_line() {
 }
 
 #[test]
+fn what_kubectl_would_read_as_octal_is_not_read_otherwise() {
+    let with =
+        |amounts: &str| format!("{HEAD}metadata: {{name: a}}\nspec:\n  hard: {{{amounts}}}\n");
+    let told = faults(&with("limits.cpu: 010, pods: 007, limits.memory: 0899"));
+    let why = "spec.hard[limits.cpu]: `010` is 8 to kubectl, as YAML 1.1 reads it; write 8, or 10";
+    assert_eq!(told, [format!("q.yaml:5: {why}")]);
+    let good = parsed(&with("limits.cpu: \"010\", pods: '+010', limits.memory: 10"));
+    assert_eq!((good.faults.len(), good.good.len()), (0, 1));
+    assert_eq!(
+        good.good[0].spec.hard.iter().map(|(_, q)| q.to_string()).collect::<Vec<_>>(),
+        ["10", "10", "10"]
+    );
+}
+
+#[test]
 fn a_bomb_is_refused_before_it_grows() {
     let mut text = format!(
         "{HEAD}metadata:\n  name: a\n  labels:\n    l0: &l0 [x, x, x, x, x, x, x, x, x, x]\n"
