@@ -1,6 +1,6 @@
 //! What every object has: names, labels, owners, times. Only what bizrq looks at is kept.
 
-use crate::domain::time::Timestamp;
+use crate::domain::{text::Text, time::Timestamp};
 use serde::{Deserialize, Deserializer, de};
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
@@ -262,13 +262,14 @@ pub(crate) fn texts<'de, D: Deserializer<'de>>(
         }
         fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut entries = BTreeMap::new();
-            while let Some(name) = map.next_key::<String>()? {
-                if name == LAST_APPLIED {
+            while let Some(name) = map.next_key::<Text<'_>>()? {
+                if name == *LAST_APPLIED {
                     map.next_value::<de::IgnoredAny>()?;
                     continue;
                 }
                 bounded(entries.len())?;
-                entries.insert(name, map.next_value::<Option<String>>()?.unwrap_or_default());
+                let value = map.next_value::<Option<String>>()?.unwrap_or_default();
+                entries.insert(name.to_string(), value);
             }
             Ok(entries)
         }

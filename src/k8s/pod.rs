@@ -7,9 +7,12 @@ use super::{
     meta::{ObjectMeta, Time, bounded, list, nullable, texts},
     placement::{Affinity, Toleration},
 };
-use crate::domain::quantity::{InvalidQuantity, Quantity};
+use crate::domain::{
+    quantity::{InvalidQuantity, Quantity},
+    text::Text,
+};
 use serde::{Deserialize, Deserializer, de};
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 /// A Pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -176,7 +179,7 @@ pub struct Run {
 
 /// A resource list as it was written: names and amounts, some of which may be none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Amounts(pub Vec<(Box<str>, Result<Quantity, InvalidQuantity>)>);
+pub struct Amounts(pub Vec<(Cow<'static, str>, Result<Quantity, InvalidQuantity>)>);
 
 impl Pod {
     /// Whether the phase is final: every container has stopped for good.
@@ -210,15 +213,21 @@ impl<'de> Deserialize<'de> for Amounts {
             }
             fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Amounts, A::Error> {
                 let mut amounts = Vec::new();
-                while let Some((name, Amount(quantity))) = map.next_entry()? {
+                while let Some((name, Amount(quantity))) = map.next_entry::<Text<'_>, _>()? {
                     bounded(amounts.len())?;
-                    amounts.push((name, quantity));
+                    amounts.push((resource(&name), quantity));
                 }
                 Ok(Amounts(amounts))
             }
         }
         deserializer.deserialize_map(Visitor)
     }
+}
+
+/// A resource's name; those that nearly every container has are not copied.
+fn resource(name: &str) -> Cow<'static, str> {
+    let usual = ["cpu", "memory"].into_iter().find(|usual| *usual == name);
+    usual.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed)
 }
 
 /// One amount, or why it is none.

@@ -4,6 +4,7 @@
 //! Members come in any order. An object that cannot be understood is no reason not to answer: the review is read a second time around it, and the
 //! refusal says what is wrong with it. What is no review at all is [`Malformed`], HTTP 400.
 
+use crate::domain::text::Text;
 use crate::k8s::{
     crd::QuotaObject,
     kinds::{Kind, Kinds, Object, Reading},
@@ -265,15 +266,15 @@ enum InnerField {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Gvk {
-    #[serde(deserialize_with = "nullable")]
-    group: String,
-    #[serde(deserialize_with = "nullable")]
-    version: String,
-    #[serde(deserialize_with = "nullable")]
-    kind: String,
-    #[serde(deserialize_with = "nullable")]
-    resource: String,
+struct Gvk<'t> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    group: Text<'t>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    version: Text<'t>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    kind: Text<'t>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    resource: Text<'t>,
 }
 
 #[derive(Default, Deserialize)]
@@ -299,8 +300,8 @@ impl<'de> Visitor<'de> for Outer<'_> {
         let mut review = Review::default();
         while let Some(field) = map.next_key()? {
             match field {
-                OuterField::ApiVersion => review.api_version = text(&mut map)?,
-                OuterField::Kind => review.kind = text(&mut map)?,
+                OuterField::ApiVersion => review.api_version = text(&mut map)?.to_string(),
+                OuterField::Kind => review.kind = text(&mut map)?.to_string(),
                 OuterField::Request => review.request = Some(map.next_value_seed(Inner(self.0))?),
                 OuterField::Other => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -326,19 +327,19 @@ impl<'de> Visitor<'de> for Inner<'_> {
         let (mut object, mut old, mut read_as) = (None, None, None);
         while let Some(field) = map.next_key()? {
             match field {
-                InnerField::Uid => request.uid = text(&mut map)?,
+                InnerField::Uid => request.uid = text(&mut map)?.to_string(),
                 InnerField::Kind => {
-                    let kind: Gvk = map.next_value()?;
-                    (request.api_version, request.kind) = (kind.api_version(), kind.kind);
+                    let of: Gvk<'_> = map.next_value()?;
+                    (request.api_version, request.kind) = (of.api_version(), of.kind.to_string());
                 }
                 InnerField::Resource => {
-                    let resource: Gvk = map.next_value()?;
+                    let resource: Gvk<'_> = map.next_value()?;
                     request.resource_api_version = resource.api_version();
-                    request.resource = resource.resource;
+                    request.resource = resource.resource.to_string();
                 }
-                InnerField::SubResource => request.sub_resource = text(&mut map)?,
-                InnerField::Name => request.name = text(&mut map)?,
-                InnerField::Namespace => request.namespace = text(&mut map)?,
+                InnerField::SubResource => request.sub_resource = text(&mut map)?.to_string(),
+                InnerField::Name => request.name = text(&mut map)?.to_string(),
+                InnerField::Namespace => request.namespace = text(&mut map)?.to_string(),
                 InnerField::Operation => request.operation = verb(&text(&mut map)?)?,
                 InnerField::UserInfo => {
                     request.user =
@@ -472,17 +473,17 @@ impl Wrong {
     }
 }
 
-impl Gvk {
+impl Gvk<'_> {
     fn api_version(&self) -> String {
         match &*self.group {
-            "" => self.version.clone(),
-            group => format!("{group}/{}", self.version),
+            "" => self.version.to_string(),
+            group => [group, "/", &self.version].concat(),
         }
     }
 }
 
-fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<String, A::Error> {
-    Ok(map.next_value::<Option<String>>()?.unwrap_or_default())
+fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Text<'de>, A::Error> {
+    Ok(map.next_value::<Option<Text<'_>>>()?.unwrap_or_default())
 }
 
 fn verb<E: de::Error>(text: &str) -> Result<Verb, E> {

@@ -4,15 +4,18 @@ use super::{
     Kind,
     path::{Keep, Path},
 };
-use crate::k8s::{
-    meta::{ObjectMeta, bounded, labelled, nullable, texts},
-    pod::{PodSpec, PodStatus, ResourceRequirements},
+use crate::{
+    domain::text::Text,
+    k8s::{
+        meta::{ObjectMeta, bounded, labelled, nullable, texts},
+        pod::{PodSpec, PodStatus, ResourceRequirements},
+    },
 };
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// An object of any kind.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -44,8 +47,8 @@ pub enum Node {
     Number(i64),
     /// A text, or a number that is not whole.
     Text(Box<str>),
-    /// Fields, or entries with their keys.
-    Map(Vec<(Box<str>, Node)>),
+    /// Fields, or entries with their keys; what a declaration names is shared with it.
+    Map(Vec<(Arc<str>, Node)>),
     /// Elements.
     List(Vec<Node>),
     /// Labels and annotations.
@@ -79,7 +82,7 @@ impl Labels {
 impl Node {
     /// The value at `keys` inside this one.
     #[must_use]
-    pub(super) fn at(&self, keys: &[Box<str>]) -> &Self {
+    pub(super) fn at(&self, keys: &[Arc<str>]) -> &Self {
         keys.iter().fold(self, |node, key| node.field(key))
     }
 
@@ -99,7 +102,7 @@ impl Node {
             }
             let Self::Map(fields) = node else { return };
             let at = fields.iter().position(|(field, _)| field == key).unwrap_or_else(|| {
-                fields.push((key.clone(), Self::Nothing));
+                fields.push((Arc::clone(key), Self::Nothing));
                 fields.len().saturating_sub(1)
             });
             let Some((_, next)) = fields.get_mut(at) else { return };
@@ -280,10 +283,10 @@ impl<'de> Visitor<'de> for Kept<'_> {
         let mut kept = Vec::new();
         match self.0 {
             Keep::Each(keep) => {
-                while let Some(key) = map.next_key::<Box<str>>()? {
+                while let Some(key) = map.next_key::<Text<'_>>()? {
                     bounded(kept.len())?;
                     let node = map.next_value_seed(Kept(keep)).map_err(|e| within(&key, e))?;
-                    kept.push((key, node));
+                    kept.push((key.as_str().into(), node));
                 }
             }
             Keep::Inside(fields) => {
@@ -316,16 +319,16 @@ fn text(text: &str) -> Node {
 /// The value of the field that was found; its name twice is an error.
 fn field<'de, A: MapAccess<'de>>(
     map: &mut A,
-    fields: &[(Box<str>, Keep)],
+    fields: &[(Arc<str>, Keep)],
     at: usize,
-    known: &[(Box<str>, Node)],
-) -> Result<Option<(Box<str>, Node)>, A::Error> {
+    known: &[(Arc<str>, Node)],
+) -> Result<Option<(Arc<str>, Node)>, A::Error> {
     let Some((key, keep)) = fields.get(at) else { return Ok(None) };
     let node = map.next_value_seed(Kept(keep)).map_err(|e| within(key, e))?;
     if known.iter().any(|(field, _)| field == key) {
         return Err(de::Error::custom(format!("{key} stands here twice")));
     }
-    Ok(Some((key.clone(), node)))
+    Ok(Some((Arc::clone(key), node)))
 }
 
 /// The error of a value, with its place before it.
@@ -338,7 +341,7 @@ fn within<E: de::Error>(key: &str, error: E) -> E {
 
 /// Which key of a map comes next.
 struct Key<'k> {
-    fields: &'k [(Box<str>, Keep)],
+    fields: &'k [(Arc<str>, Keep)],
     heads: &'k [&'k str],
 }
 

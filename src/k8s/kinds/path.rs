@@ -1,14 +1,14 @@
 //! Paths into an object, and what of an object is kept while it is read: the places that its kind's declaration names,
 //! and nothing else.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// Where something stands: `spec.replicas` from the object's root, `.replicas` from the entry that a role is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Path {
     /// Begins at the entry.
     pub(super) of_entry: bool,
-    pub(super) keys: Vec<Box<str>>,
+    pub(super) keys: Vec<Arc<str>>,
 }
 
 /// What is kept of a value.
@@ -17,7 +17,7 @@ pub(super) enum Keep {
     /// A number, text or truth value; of anything else, that it is there.
     Value,
     /// These fields of a map.
-    Inside(Vec<(Box<str>, Keep)>),
+    Inside(Vec<(Arc<str>, Keep)>),
     /// Every element of a list, or every value of a map with its key.
     Each(Box<Keep>),
     /// Labels and annotations.
@@ -41,7 +41,7 @@ impl Path {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        let keys: Vec<Box<str>> = match rest {
+        let keys: Vec<Arc<str>> = match rest {
             "" => Vec::new(),
             rest => rest.split('.').map(Into::into).collect(),
         };
@@ -69,7 +69,7 @@ impl fmt::Display for Path {
 
 impl Keep {
     /// Keeps `what` at `keys` inside this, too.
-    pub(super) fn add(&mut self, keys: &[Box<str>], what: Self) -> Result<(), Clash> {
+    pub(super) fn add(&mut self, keys: &[Arc<str>], what: Self) -> Result<(), Clash> {
         let Some((key, rest)) = keys.split_first() else {
             return self.join(what);
         };
@@ -81,7 +81,7 @@ impl Keep {
             _ => return Err(Clash),
         };
         let at = fields.iter().position(|(field, _)| field == key).unwrap_or_else(|| {
-            fields.push((key.clone(), Self::Value));
+            fields.push((Arc::clone(key), Self::Value));
             fields.len().saturating_sub(1)
         });
         fields.get_mut(at).map_or(Err(Clash), |(_, field)| field.add(rest, what))
