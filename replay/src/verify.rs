@@ -17,7 +17,7 @@ use crate::{
 };
 use bizrq::{
     cli::{Answer, Error, out::Out},
-    domain::{event::Position, merkle::Hash},
+    domain::{event::Position, ledger::ahead::TOGETHER, merkle::Hash},
     event_log::{
         OpenError, ReadError,
         bulk::Summary,
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let log = Log::open(&args.log)?;
     let mut history = History::new(log.first);
     let read = log.each("verifying", Position::MAX, |batch| {
-        batch.events().for_each(|(position, decoded)| history.take(position, decoded));
+        batch.events_by(TOGETHER).for_each(|events| history.take_all(events));
         Ok(())
     });
     let (summary, mut findings) = match read {

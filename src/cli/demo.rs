@@ -13,14 +13,17 @@ use super::{
 };
 use crate::{
     demo::{self, Options},
-    domain::{event::Position, ledger::Ledger},
+    domain::{
+        event::Position,
+        ledger::{Ledger, ahead::TOGETHER},
+    },
     event_log::{
         OpenError,
         any::is_address,
         bulk::{self, Source},
         file::roots::Roots,
     },
-    projection::fold::Read,
+    projection::fold::ahead,
 };
 use report::{Proof, Report};
 use std::{fs, io, path::Path};
@@ -119,10 +122,11 @@ fn read_back(place: &str) -> Result<(Ledger, Proof), Error> {
     let mut ledger = Ledger::default();
     let source = Source::log(place, Position::MAX).map_err(failed)?;
     let summary = bulk::read(source, |batch| {
-        for (position, decoded) in batch.events() {
-            // The reading thread has grown the tree; the root is that of its tree.
-            let read = Read::of(decoded);
-            ledger.fold(position, &read.record()).map_err(|e| Error::log(place, e))?;
+        for events in batch.events_by(TOGETHER) {
+            for (position, read) in ahead(&ledger, events) {
+                // The reading thread has grown the tree; the root is that of its tree.
+                ledger.fold(position, &read.record()).map_err(|e| Error::log(place, e))?;
+            }
         }
         bar.more(batch.len() as u64);
         Ok::<_, Failed>(())

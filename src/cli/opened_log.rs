@@ -4,7 +4,7 @@ use super::{Error, out::warn, progress::Progress};
 use crate::{
     domain::{
         event::{Event, Kind, Position},
-        ledger::{Ledger, Record},
+        ledger::{Ledger, Record, ahead::TOGETHER},
         merkle::Frontier,
     },
     event_log::{
@@ -13,7 +13,7 @@ use crate::{
         codec::{Decoded, Decoder, EncodeError, Scanned},
         survey::Survey,
     },
-    projection::fold::Read,
+    projection::fold::ahead,
 };
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
@@ -205,15 +205,16 @@ impl OpenedLog {
     ) -> Result<(), Error> {
         let bar = Progress::items("reading", Some(self.head()?.position));
         self.proved(|batch| {
-            for (position, decoded) in batch.events() {
-                let read = Read::of(decoded);
-                let record = match read.event() {
-                    Some(event) if !keep(event) => Record::Unknown,
-                    _ => read.record(),
-                };
-                ledger.fold(position, &record).map_err(|e| self.failed(e))?;
-                if let Record::Event(event) = record {
-                    each(event);
+            for events in batch.events_by(TOGETHER) {
+                for (position, read) in ahead(ledger, events) {
+                    let record = match read.event() {
+                        Some(event) if !keep(event) => Record::Unknown,
+                        _ => read.record(),
+                    };
+                    ledger.fold(position, &record).map_err(|e| self.failed(e))?;
+                    if let Record::Event(event) = record {
+                        each(event);
+                    }
                 }
             }
             bar.more(batch.len() as u64);

@@ -287,6 +287,22 @@ impl Book {
         self.ended.forget(cluster, before);
     }
 
+    /// Where the row of a pod's workload is: of a pod that is charged already, or of the workload that it comes to.
+    pub(super) fn slot(&self, pod: ObjectId, workload: Option<ObjectId>) -> Option<u32> {
+        let known = self.pods.get(&pod).map(|pod| pod.slot);
+        known.or_else(|| self.works.slots.get(&workload?).copied())
+    }
+
+    /// Looks at what a pod in `group` will touch, as far as the steps before have come; see [`super::ledger::ahead`].
+    pub(super) fn look(&self, group: GroupId, workload: Option<u32>, step: u8) -> Milli {
+        let work = workload.filter(|_| step == 0).and_then(|slot| self.works.row(slot));
+        let work = work.map_or(0, |work| {
+            let known = [work.gone, work.had_pods, work.observed.is_some(), work.open.is_some()];
+            Milli::from(work.members.count()) ^ Milli::from(known.contains(&true))
+        });
+        self.tree.look(group, step) ^ work
+    }
+
     /// How `group` charges rolling updates.
     fn policy(&self, group: GroupId) -> Policy {
         self.declaration(group).map(|d| d.spec.charge).unwrap_or_default()

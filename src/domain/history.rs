@@ -159,6 +159,18 @@ impl History {
         self.enter(splits, at, Entry::Amount(Change::More), &[(slot, exact)])
     }
 
+    /// Looks at the newest hour; see [`super::ledger::ahead`].
+    pub(super) fn look(&self, step: u8) -> Milli {
+        let Table { numbers, cells, width, noted, .. } = &self.hours;
+        if step == 0 {
+            return (numbers.len() ^ cells.len() ^ noted.len()) as Milli;
+        }
+        let newest = cells.get(cells.len().saturating_sub(*width)..).unwrap_or_default();
+        let seen = newest.iter().fold(0, |seen, cell| seen ^ cell.rate);
+        let is_noted = noted.last().is_some_and(|noted| *noted);
+        seen ^ Milli::from(is_noted) ^ numbers.last().map_or(0, |number| Milli::from(*number))
+    }
+
     /// What boundaries up to now add before `end`, inside its hour: it is kept in parts from now on.
     pub(super) fn split(
         &mut self,

@@ -9,6 +9,7 @@
 //! It never skips silently: a record that contradicts what is known is quarantined and counted, a newer
 //! version of a known type stops it, an unknown type is kept and ignored.
 
+pub mod ahead;
 pub mod state;
 pub mod told;
 

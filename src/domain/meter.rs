@@ -414,6 +414,11 @@ impl Meter {
         }
     }
 
+    /// Where a pod's row is.
+    pub(super) fn slot(&self, pod: ObjectId) -> Option<u32> {
+        self.index.get(&pod).copied()
+    }
+
     fn node(&mut self, name: &str) -> u32 {
         if name.is_empty() {
             return 0;

@@ -8,6 +8,7 @@ pub(super) mod state;
 use super::{
     amounts::{Amounts, Overflow},
     names::{GroupId, KeyId, Map, Names},
+    quantity::Milli,
     quota::pod_demand,
     resources::{Models, Resources, usage_keys},
     table::Table,
@@ -133,6 +134,12 @@ impl Shapes {
         self.placements.push(Placement { group, models });
         self.placement_ids.insert((group, models), id);
         id
+    }
+
+    /// Looks for the placement of what comes next in `group`; see [`super::ledger::ahead`].
+    pub(super) fn look(&self, group: GroupId) -> Milli {
+        let known = self.placement_ids.get(&(group, self.models_met));
+        known.map_or(0, |placement| placement.0.into())
     }
 
     fn models<'m>(&mut self, models: &Models<'m>) -> ModelsId {

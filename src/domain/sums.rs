@@ -366,6 +366,19 @@ impl Sums {
         })
     }
 
+    /// Looks at what the next step will touch, as far as the steps before have come; see [`super::ledger::ahead`].
+    pub(super) fn look(&self, step: u8) -> Milli {
+        let history = self.history.as_deref();
+        match step {
+            0 => (self.rows.len() ^ usize::from(self.account.is_some())) as Milli,
+            1 => {
+                let rows = self.rows.iter().fold(0, |seen, row| seen ^ row.running);
+                rows ^ history.map_or(0, |history| history.look(0))
+            }
+            _ => history.map_or(0, |history| history.look(1)),
+        }
+    }
+
     /// Hourly differences that are to be read in, or asked what changed.
     pub(super) fn history_mut(&mut self) -> Option<&mut History> {
         self.history.as_deref_mut()

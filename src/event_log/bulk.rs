@@ -29,7 +29,7 @@ use crate::domain::{
     event::Position,
     merkle::{Frontier, Hash},
 };
-pub use batch::Batch;
+pub use batch::{Batch, Numbered};
 use lines::LineReader;
 use std::{
     io::Read,

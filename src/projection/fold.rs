@@ -21,6 +21,17 @@ pub enum Read<'a> {
     Undecodable(String),
 }
 
+/// What some lines say, in their order. What they will touch in `ledger`, which takes them next, is looked at beforehand.
+pub fn ahead<'a>(
+    ledger: &Ledger,
+    lines: impl IntoIterator<Item = (Position, Result<Decoded<'a>, DecodeError>)>,
+) -> Vec<(Position, Read<'a>)> {
+    let lines = lines.into_iter().map(|(position, decoded)| (position, Read::of(decoded)));
+    let read: Vec<_> = lines.collect();
+    ledger.look_ahead(read.iter().filter_map(|(_, read)| read.event()));
+    read
+}
+
 impl<'a> Read<'a> {
     /// Decodes one line.
     #[must_use]
@@ -41,8 +52,8 @@ impl<'a> Read<'a> {
     #[must_use]
     pub const fn event(&self) -> Option<&Event<'a>> {
         match self {
-            Self::Decoded(Decoded::Event(event)) => Some(event),
-            _ => None,
+            Self::Decoded(decoded) => decoded.event(),
+            Self::Undecodable(_) => None,
         }
     }
 

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     domain::{
         event::Position,
-        ledger::{self, Ledger, Stop},
+        ledger::{self, Ledger, Stop, ahead::TOGETHER},
         merkle::{Frontier, Hash, LeafHasher},
     },
     event_log::{
@@ -400,8 +400,11 @@ impl<S: Store> Runner<S> {
         let mut bad = Ok(());
         let read: Vec<_> = read.map_while(|r| r.map_err(|error| bad = Err(error)).ok()).collect();
         let mut ledger = self.ledger.write().unwrap_or_else(PoisonError::into_inner);
-        for (position, leaf, read) in read {
-            read.apply(&mut ledger, position, leaf)?;
+        for read in read.chunks(TOGETHER) {
+            ledger.look_ahead(read.iter().filter_map(|(_, _, read)| read.event()));
+            for (position, leaf, read) in read {
+                read.apply(&mut ledger, *position, *leaf)?;
+            }
         }
         bad
     }

@@ -1,12 +1,13 @@
 //! `Ledger::apply`: an event on one core with 150,000 live pods in 10,000 groups, six keys a pod and model
 //! keys beside them, hourly differences and leaves on. With budgets every group has one, below a company's, for ever or
-//! by the day (of Kolkata: days begin inside an hour); then also how long it takes to read off the whole tree.
+//! by the day (of Kolkata: days begin inside an hour); then also how long it takes to read off the whole tree. Events come
+//! in batches, as whoever reads a log has them.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use bizrq::domain::{
     calendar::{Calendar, Every, Zone},
     event::*,
-    ledger::{Ledger, Options},
+    ledger::{Ledger, Options, ahead::TOGETHER},
     merkle::Hash,
     quantity::{Format, Quantity},
     resources::{Models, Resources},
@@ -147,20 +148,20 @@ fn run(c: &mut Criterion, name: &str, options: Options, budgets: Budgets) {
     let leaf = Hash([7; 32]);
     let mut ledger = Ledger::new(options);
     let mut next = 0;
-    let put = |ledger: &mut Ledger, event: Event<'_>| {
+    let put = |ledger: &mut Ledger, event: &Event<'_>| {
         let position = ledger.position() + 1;
-        ledger.apply(position, leaf, &event).unwrap();
+        ledger.apply(position, leaf, event).unwrap();
     };
     if budgets != Budgets::None {
         let teams = texts.groups.iter().map(|group| (group.as_str(), "company", 10_000));
         for (group, parent, hours) in [("company", "", 1_000_000_000)].into_iter().chain(teams) {
             let mut event = texts.event(0, T0, budget(group, parent, hours, budgets));
             event.subject = format!("quotas/{group}").into();
-            put(&mut ledger, event);
+            put(&mut ledger, &event);
         }
     }
     while next < LIVE {
-        put(&mut ledger, texts.start(next, T0 + next as i64));
+        put(&mut ledger, &texts.start(next, T0 + next as i64));
         next += 1;
     }
     let mut group = c.benchmark_group("apply");
@@ -180,8 +181,9 @@ fn run(c: &mut Criterion, name: &str, options: Options, budgets: Budgets) {
                 events
             },
             |events| {
-                for event in events {
-                    put(&mut ledger, event);
+                for events in events.chunks(TOGETHER) {
+                    ledger.look_ahead(events.iter());
+                    events.iter().for_each(|event| put(&mut ledger, event));
                 }
             },
             BatchSize::PerIteration,

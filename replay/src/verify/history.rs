@@ -10,7 +10,10 @@ use bizrq::{
         merkle::{Frontier, LeafHasher},
         time::Timestamp,
     },
-    event_log::codec::{DecodeError, Decoded},
+    event_log::{
+        bulk::Numbered,
+        codec::{DecodeError, Decoded},
+    },
     projection::fold::Read,
 };
 use serde::Serialize;
@@ -65,8 +68,19 @@ impl History {
         }
     }
 
+    /// Takes records in their order.
+    pub(super) fn take_all(&mut self, events: Vec<Numbered<'_>>) {
+        if self.folds {
+            let next = events.iter().filter_map(|(_, decoded)| decoded.as_ref().ok()?.event());
+            self.ledger.look_ahead(next);
+        }
+        for (position, decoded) in events {
+            self.take(position, decoded);
+        }
+    }
+
     /// Takes the record at `position`; behind a newer version nothing is taken any more.
-    pub(super) fn take(&mut self, position: Position, decoded: Result<Decoded<'_>, DecodeError>) {
+    fn take(&mut self, position: Position, decoded: Result<Decoded<'_>, DecodeError>) {
         if self.stop.is_some() {
             return;
         }

@@ -6,13 +6,13 @@ use crate::{
     domain::{
         event::{Event, Position},
         label_keys::LabelKeys,
-        ledger::{Ledger, Record, Stop},
+        ledger::{Ledger, Record, Stop, ahead::TOGETHER},
         merkle::Hash,
         time::Timestamp,
     },
     event_log::{
         OpenError,
-        bulk::{self, Batch, Source},
+        bulk::{self, Batch, Numbered, Source},
         codec::{DecodeError, Decoded},
     },
     input,
@@ -177,7 +177,16 @@ impl Feeder<'_> {
     }
 
     fn batch(&mut self, place: &Path, batch: &Batch) -> Result<(), Stop> {
-        for (number, decoded) in batch.events() {
+        for events in batch.events_by(TOGETHER) {
+            let next = events.iter().filter_map(|(_, decoded)| decoded.as_ref().ok()?.event());
+            self.ledger.look_ahead(next);
+            self.decoded(place, events)?;
+        }
+        Ok(())
+    }
+
+    fn decoded(&mut self, place: &Path, events: Vec<Numbered<'_>>) -> Result<(), Stop> {
+        for (number, decoded) in events {
             match decoded {
                 Ok(Decoded::Event(event)) => self.event(&event)?,
                 Ok(Decoded::Unknown) | Err(DecodeError::Blank) => self.fold(&Record::Unknown)?,

@@ -122,6 +122,22 @@ impl Tree {
             .unwrap_or(Cell::EMPTY)
     }
 
+    /// Looks at the cells of `group`, step by step; see [`crate::domain::ledger::ahead`].
+    pub(super) fn look(&self, group: GroupId, step: u8) -> Milli {
+        let Some(node) = self.nodes.get(group.index()) else { return 0 };
+        match step {
+            0 => node.places.len() as Milli,
+            1 => node.places.first().map_or(0, |place| (*place).into()),
+            _ => {
+                let cells = node
+                    .places
+                    .iter()
+                    .filter_map(|place| self.cells.get(place.checked_sub(1)? as usize));
+                cells.fold(0, |seen, cell| seen ^ cell.own)
+            }
+        }
+    }
+
     /// Whether `group` lists `key`.
     pub(super) fn lists(&self, group: GroupId, key: KeyId) -> bool {
         self.cell(group, key).limit != UNLISTED

@@ -27,6 +27,9 @@ pub struct Batch {
     resources: Vec<Arc<Resources>>,
 }
 
+/// Position (or line number) and event of a line, or why it is none.
+pub type Numbered<'a> = (Position, Result<Decoded<'a>, DecodeError>);
+
 /// One line of the text.
 #[derive(Debug)]
 // Nearly every line has an outline: a box would cost an allocation for each.
@@ -174,8 +177,19 @@ impl Batch {
     }
 
     /// Position (or line number) and event of each line, or why it is none.
-    pub fn events(&self) -> impl Iterator<Item = (Position, Result<Decoded<'_>, DecodeError>)> {
+    pub fn events(&self) -> impl Iterator<Item = Numbered<'_>> {
         self.numbered().map(|(position, line)| (position, self.decoded(line)))
+    }
+
+    /// The same, `count` at a time: for who looks at what comes next.
+    pub fn events_by(&self, count: usize) -> impl Iterator<Item = Vec<Numbered<'_>>> {
+        let mut numbered = self.numbered();
+        std::iter::from_fn(move || {
+            let next = numbered.by_ref().take(count);
+            let events: Vec<_> =
+                next.map(|(position, line)| (position, self.decoded(line))).collect();
+            (!events.is_empty()).then_some(events)
+        })
     }
 
     fn numbered(&self) -> impl Iterator<Item = (Position, &Line)> {

@@ -31,6 +31,17 @@ pub enum Decoded<'a> {
     Unknown,
 }
 
+impl<'a> Decoded<'a> {
+    /// The event, if it is one that this build reads.
+    #[must_use]
+    pub const fn event(&self) -> Option<&Event<'a>> {
+        match self {
+            Self::Event(event) => Some(event),
+            _ => None,
+        }
+    }
+}
+
 /// Decodes one event after another and remembers the resources that it has parsed: most pods ask for
 /// what another asked for already, so most events share theirs.
 #[derive(Debug, Default)]

@@ -26,9 +26,22 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("unsafe", "forbidden everywhere"),
 ];
 
-/// What the core uses of std: values and collections. No fs, io, net, env, process, thread, time.
-const STD: &[&str] =
-    &["borrow", "cmp", "collections", "fmt", "hash", "iter", "mem", "ops", "slice", "str", "sync"];
+/// What the core uses of std: values and collections, and `hint`, which only the compiler hears. No fs, io, net, env,
+/// process, thread, time.
+const STD: &[&str] = &[
+    "borrow",
+    "cmp",
+    "collections",
+    "fmt",
+    "hash",
+    "hint",
+    "iter",
+    "mem",
+    "ops",
+    "slice",
+    "str",
+    "sync",
+];
 
 /// File, word, reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[(
