@@ -7,6 +7,7 @@ mod kills;
 mod truncation;
 mod writers;
 
+use crate::nats::server::scratch;
 use bizrq::{
     domain::{event::Position, merkle::Frontier},
     event_log::{
@@ -20,13 +21,6 @@ use std::{fs, path::Path};
 
 /// Segments so small that every test has several.
 const SMALL: Options = Options { segment_bytes: 20_000 };
-
-/// A folder in memory where there is one: what is tested is not the disk, and there are thousands of
-/// synchronisations.
-fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
-}
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)

@@ -7,6 +7,7 @@ mod rollover;
 mod stopped;
 mod tail;
 
+use crate::nats::server::scratch;
 use bizrq::{
     domain::{
         event::{Data, Event, EventId, LogVersionRaised},
@@ -21,7 +22,7 @@ use bizrq::{
 use serde_json::Value;
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output},
 };
 use tempfile::TempDir;
@@ -38,9 +39,7 @@ pub(crate) struct Said {
 
 impl Desk {
     fn new() -> Self {
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-        Self(dir.unwrap())
+        Self(scratch())
     }
 
     fn dir(&self, name: &str) -> PathBuf {

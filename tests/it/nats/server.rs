@@ -9,6 +9,7 @@ use std::{
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::Once,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
@@ -263,9 +264,28 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// A folder in memory where there is one: what is tested is not the disk.
+///
+/// What tests share is never dropped, and a killed test drops nothing: the folders of processes that are no more go
+/// when the next one makes its first.
 pub(crate) fn scratch() -> TempDir {
+    static LEFT: Once = Once::new();
+    const NAME: &str = "bizrq-test-";
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+    if !memory.is_dir() {
+        return tempfile::tempdir().unwrap();
+    }
+    LEFT.call_once(|| {
+        for entry in fs::read_dir(memory).unwrap().flatten() {
+            let name = entry.file_name();
+            let process = name.to_str().and_then(|name| name.strip_prefix(NAME)?.split('-').next());
+            if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+                // Another test may do the same.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    });
+    let name = format!("{NAME}{}-", std::process::id());
+    tempfile::Builder::new().prefix(&name).tempdir_in(memory).unwrap()
 }
 
 /// Whether somebody at `port` says `INFO`, as a NATS server does first.
