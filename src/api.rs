@@ -48,6 +48,7 @@ use axum::{
 };
 use fits::Judge;
 use problem::Problem;
+use rustls::ServerConfig;
 use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpSocket},
@@ -124,12 +125,13 @@ pub async fn bind(address: SocketAddr, access: &Access) -> io::Result<TcpListene
     socket.listen(BACKLOG)
 }
 
-/// Answers on `listener` until `end` comes true; streams are ended then.
+/// Answers on `listener`, with `tls` if it is given, until `end` comes true; streams are ended then.
 ///
 /// # Errors
 /// What the operating system says.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
     source: Source,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
@@ -138,7 +140,7 @@ pub async fn serve(
         end.await;
         let _ = ending.send(true);
     };
-    server::serve(listener, routes(source, streams), ended).await
+    server::serve(listener, tls, routes(source, streams), ended).await
 }
 
 fn routes(source: Source, ending: watch::Receiver<bool>) -> Router {

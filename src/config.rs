@@ -16,7 +16,7 @@ pub use settings::{ApiServer, ClusterSetting, GroupSetting, Growth, Role, Settin
 
 use crate::{
     decider::Missing,
-    domain::label_keys::{Label, LabelKeys},
+    domain::label_keys::{Label, LabelKeys, Named},
     event_log::shown,
     k8s::kinds::{Kinds, TableError},
     telemetry,
@@ -54,12 +54,16 @@ pub struct Config {
     pub kinds: Kinds,
     /// By which labels objects name their group and their models.
     pub labels: LabelKeys,
+    /// By which labels nodes name the models of their CPUs, memory and cards.
+    pub node_models: [Option<String>; 3],
     /// Where the webhook listens.
     pub listen: SocketAddr,
     /// Where metrics and health are told.
     pub metrics: SocketAddr,
     /// Where the query API listens, if anywhere.
     pub api: Option<SocketAddr>,
+    /// The folder with the API's `tls.crt` and `tls.key`, read again when they change; `None`: it speaks plain HTTP.
+    pub api_tls: Option<PathBuf>,
     /// The file of the API's tokens.
     pub api_tokens: Option<PathBuf>,
     /// The place among [`Config::clusters`] of the one that is asked about the API's tokens.
@@ -229,8 +233,10 @@ impl Config {
             namespace,
             kinds: kinds(&settings.kinds)?,
             labels: labels(&settings.labels)?,
+            node_models: node_models(&settings.node_labels)?,
             listen: settings.listen.unwrap_or(LISTEN),
             metrics: settings.metrics.unwrap_or(METRICS),
+            api_tls: settings.api_tls_dir,
             api_tokens: settings.api_tokens,
             api_cluster,
             alertmanagers: settings
@@ -412,6 +418,28 @@ fn labels(labels: &[Label]) -> Result<LabelKeys, Error> {
         value: wrong.label.to_string(),
         why: wrong.why,
     })
+}
+
+fn node_models(labels: &[Label]) -> Result<[Option<String>; 3], Error> {
+    let mut models = [const { None }; 3];
+    for label in labels {
+        let wrong = |why: &str| Error::Wrong {
+            setting: "--node-label",
+            value: label.to_string(),
+            why: why.to_owned(),
+        };
+        let [cpu, memory, gpu] = &mut models;
+        let place = match label.what {
+            Named::Cpu => cpu,
+            Named::Memory => memory,
+            Named::Gpu => gpu,
+            Named::Group => return Err(wrong("nodes belong to no group; name cpu, memory or gpu")),
+        };
+        if place.replace(label.key.clone()).is_some() {
+            return Err(wrong("is given twice; give one label"));
+        }
+    }
+    Ok(models)
 }
 
 /// The kinds that ship with bizrq, and those of these tables.

@@ -17,8 +17,12 @@ pub mod metrics;
 mod nats;
 pub mod notice;
 
-use crate::{domain::time::Timestamp, event_log::AnyLog, projection::Projection};
-use due::Due;
+use crate::{
+    domain::{ledger::Ledger, time::Timestamp},
+    event_log::AnyLog,
+    projection::Projection,
+};
+use due::{Due, Parts};
 use metrics::Metrics;
 use notice::{Notice, Told};
 use std::{future::Future, path::Path, pin::pin, sync::Arc, time::Duration};
@@ -29,6 +33,8 @@ use tokio::{
 
 /// The ledger is looked at this often if it changed; what it says beforehand is told at its instant.
 const LOOK: Duration = Duration::from_millis(250);
+/// Groups that are looked at without letting the fold in between: about a millisecond's work.
+const AT_ONCE: usize = 128;
 /// After a failure.
 const AGAIN: Duration = Duration::from_secs(1);
 /// A place that takes longer has failed; the notice is told again, which is no second one.
@@ -206,7 +212,7 @@ impl Teller {
             let is = (status.position, status.stopped);
             let is_due = looked.as_ref() != Some(&is) || next.is_some_and(|next| next <= now);
             if is_due && (status.caught_up || is.1.is_some()) {
-                let due = self.due(now, is.1.as_deref());
+                let due = self.due(now, is.1.as_deref()).await;
                 (looked, next) = (Some(is), due.next);
                 for notice in due.notices {
                     let answer = timeout(PATIENCE, kept.tell(&notice)).await;
@@ -228,10 +234,19 @@ impl Teller {
         }
     }
 
-    fn due(&self, now: Timestamp, stopped: Option<&str>) -> Due {
+    async fn due(&self, now: Timestamp, stopped: Option<&str>) -> Due {
+        let mut parts = Parts::default();
+        while self.look(|ledger, told| parts.groups(ledger, told, now, AT_ONCE)) {
+            tokio::task::yield_now().await;
+        }
+        self.look(|ledger, told| parts.end(ledger, told, now, stopped))
+    }
+
+    /// A look at the ledger as it is now, and at what was told.
+    fn look<T>(&self, look: impl FnOnce(&Ledger, &Told) -> T) -> T {
         let told = self.told.borrow();
         let (none, ledger) = (Told::default(), self.projection.ledger());
-        Due::at(&ledger, told.as_ref().unwrap_or(&none), now, stopped)
+        look(&ledger, told.as_ref().unwrap_or(&none))
     }
 
     fn note(&self, notice: Notice) {

@@ -183,9 +183,15 @@ async fn tell_who_asks(
     clients: &Clients,
 ) -> Result<(), Error> {
     let access = access::whom(tasks, config, clients)?;
+    let tls = config.api_tls.as_deref().map(|folder| certificate::of_api(tasks, folder));
+    let tls = tls.transpose()?;
+    if tls.is_none() && !access.is_open() && !address.ip().is_loopback() {
+        warn!(%address, "the API's tokens come without encryption; give it a certificate with --api-tls-dir");
+    }
     let listening = api::bind(address, &access).await;
     let listener = listening.map_err(|source| Error::Listen { what: "--api", address, source })?;
-    info!(address = %listener.local_addr().unwrap_or(address), "the API listens");
+    let (address, is_tls) = (listener.local_addr().unwrap_or(address), tls.is_some());
+    info!(%address, tls = is_tls, "the API listens");
     let (log, projection) = (Arc::clone(&shared.log), shared.projection.clone());
     let manifests = config.clusters.iter().map(|cluster| Manifests {
         kinds: Arc::clone(&shared.kinds),
@@ -197,7 +203,7 @@ async fn tell_who_asks(
     let source = api::Source { log, projection, now: clock::now, access, judge: Some(judge) };
     let end = tasks.staged().until(Stage::Accept);
     tasks.spawn(Stage::Accept, "api", async move {
-        api::serve(listener, source, end).await.map_err(|error| error.to_string())
+        api::serve(listener, tls, source, end).await.map_err(|error| error.to_string())
     });
     Ok(())
 }
@@ -210,7 +216,7 @@ fn fold_and_decide(
     registry: Registry,
 ) -> Result<Shared, Error> {
     let projection = match &config.store {
-        Some(dir) => fold(tasks, &log, open_store(dir)?, Some(dir)),
+        Some(dir) => fold(tasks, &log, open_store(dir)?, snapshots(config)),
         None => fold(tasks, &log, MemoryStore::default(), None),
     };
     projection::metrics::register(&registry, projection.clone())?;
@@ -223,6 +229,11 @@ fn fold_and_decide(
     let kinds = Arc::new(config.kinds.clone());
     let observed = Arc::new(observe::metrics::Metrics::new(&registry)?);
     Ok(Shared { log, projection, decider, kinds, contexts, registry, observed })
+}
+
+/// Those beside this replica's rows.
+fn snapshots(config: &Config) -> Option<Snapshots> {
+    Some(Snapshots::new(config.store.as_ref()?.join("snapshots"), SNAPSHOTS))
 }
 
 #[cfg(feature = "sled")]
@@ -247,11 +258,11 @@ fn fold<S: Store>(
     tasks: &mut Tasks,
     log: &Arc<AnyLog>,
     store: S,
-    dir: Option<&Path>,
+    snapshots: Option<Snapshots>,
 ) -> Projection {
     let (mut runner, projection) = Runner::new(store, runner::Options::default());
-    if let Some(dir) = dir {
-        runner = runner.with_snapshots(Snapshots::new(dir.join("snapshots"), SNAPSHOTS));
+    if let Some(snapshots) = snapshots {
+        runner = runner.with_snapshots(snapshots);
     }
     let (log, staged) = (Arc::clone(log), tasks.staged());
     let end = staged.clone().until(Stage::Fold);
@@ -378,8 +389,8 @@ fn look_after(
         let quotas = quotas(config, clients);
         told::tell_groups(tasks, config, shared, quotas, leads.clone())?;
         #[cfg(feature = "jetstream")]
-        usage::tell(tasks, shared, leads.clone())?;
-        cluster::take_snapshots(tasks, shared.projection.clone(), leads);
+        usage::tell(tasks, shared, snapshots(config), leads.clone())?;
+        cluster::take_snapshots(tasks, snapshots(config), shared.projection.clone(), leads);
     }
     Ok(())
 }

@@ -1,14 +1,101 @@
-//! How an answer is told: JSON, with an ETag of the position and the instant that it is of; and tokens for what follows
-//! a page.
+//! How an answer is told: JSON, with an ETag of the position and the instant that it is of; page by page where it is a
+//! list.
 
-use super::problem::Problem;
+use super::{Api, access::Sees, problem::Problem, view::View};
 use crate::domain::{event::Position, time::Timestamp};
 use axum::{
     Json,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    extract::{FromRequestParts, Query},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+
+/// A question about a list, as a query says it: `of` which, and `limit` and `page`, which all lists have.
+pub(super) struct Paged<T> {
+    pub(super) of: T,
+    limit: Option<usize>,
+    page: Option<String>,
+}
+
+/// Of a list that has nothing else to ask about it.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Whole {}
+
+/// A page of a list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "{L}")]
+pub(super) struct Page<L> {
+    /// The instant that it is of.
+    pub(super) at: Timestamp,
+    /// By the records up to here.
+    pub(super) position: Position,
+    #[serde(flatten)]
+    pub(super) list: L,
+    /// The token of what follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+}
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Paged<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let (mut limit, mut page) = (None, None);
+        let mut rest = form_urlencoded::Serializer::for_suffix("/?".to_owned(), 2);
+        let query = parts.uri.query().unwrap_or_default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let place = match &*name {
+                "limit" => &mut limit,
+                "page" => &mut page,
+                _ => {
+                    rest.append_pair(&name, &value);
+                    continue;
+                }
+            };
+            if place.replace(value.clone().into_owned()).is_some() {
+                return Err(Problem::wrong(&name, &value, "is given twice; give one"));
+            }
+        }
+        let rest = rest.finish().parse().map_err(|why| Problem::internal(&why))?;
+        let Query(of) = Query::<T>::try_from_uri(&rest)?;
+        let number = |text: String| {
+            text.parse().map_err(|_| Problem::wrong("limit", &text, "is no whole number above 0"))
+        };
+        Ok(Self { of, limit: limit.map(number).transpose()?, page })
+    }
+}
+
+impl<T> Paged<T> {
+    /// How many lines the page has: as many as are asked for, else `usual`.
+    pub(super) fn limit(&self, usual: usize, most: usize) -> Result<usize, Problem> {
+        limited(self.limit, usual, most)
+    }
+
+    /// The last line of the page before, of `N` parts.
+    pub(super) fn after<const N: usize>(&self) -> Result<Option<[String; N]>, Problem> {
+        self.page.as_deref().map(read_token).transpose()
+    }
+}
+
+impl Api {
+    /// Answers a question about what `sees` shows of the ledger as it is now.
+    pub(super) async fn answer<T: Serialize + Send + 'static>(
+        &self,
+        sees: Sees,
+        headers: &HeaderMap,
+        question: impl FnOnce(&View<'_>, Timestamp) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<Response, Problem> {
+        let asked = self.ask(sees, |view, at| {
+            let position = view.ledger().position();
+            Ok(((position, at), question(view, at)?))
+        });
+        let (of, body) = asked.await?;
+        answer(headers, of, &body)
+    }
+}
 
 /// Answers with `body`, or with "you have it", if the asker's ETag says so. A path and query have one answer at a
 /// position and an instant.
@@ -39,7 +126,7 @@ pub(super) fn answer(
 }
 
 /// How many lines a page has: what is asked for, else `usual`.
-pub(super) fn limited(asked: Option<usize>, usual: usize, most: usize) -> Result<usize, Problem> {
+fn limited(asked: Option<usize>, usual: usize, most: usize) -> Result<usize, Problem> {
     let limit = asked.unwrap_or(usual);
     match (1..=most).contains(&limit) {
         true => Ok(limit),
@@ -56,7 +143,7 @@ pub(super) fn token(last: &[&str]) -> String {
 }
 
 /// The last line that a token names, of `N` parts.
-pub(super) fn read_token<const N: usize>(token: &str) -> Result<[String; N], Problem> {
+fn read_token<const N: usize>(token: &str) -> Result<[String; N], Problem> {
     let wrong = || Problem::wrong("page", token, "is no token of this list; begin without one");
     let digits = token.as_bytes();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();

@@ -1,6 +1,6 @@
 //! `/v1/burndown`: how a budget came to what is left of it, instant by instant, by the limits and the tree of now.
 
-use super::{Seen, Shared, answer::answer, problem::Problem, usage, view::View};
+use super::{Seen, Shared, problem::Problem, usage, view::View};
 use crate::domain::{
     hours::NanoHours,
     names::{GroupId, KeyId},
@@ -61,8 +61,7 @@ pub(super) async fn burndown(
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(asked) = asked?;
-    let course = api.ask(sees, move |view, now| asked.course(view, now)).await?;
-    answer(&headers, (course.position, course.at), &course)
+    api.answer(sees, &headers, move |view, now| asked.course(view, now)).await
 }
 
 impl Asked {

@@ -1,6 +1,8 @@
 //! The API as OpenAPI 3.1 describes it, made of the types that answer; `schemas/api/openapi.json` is committed.
 
-use super::{burndown, fits, pods, problem, quotas, refusals, running, usage, workloads};
+use super::{
+    answer::Page, burndown, fits, pods, problem, quotas, refusals, running, usage, workloads,
+};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -79,17 +81,17 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
             vec![limit(quotas::MOST), shared("page")])},
         "/v1/quotas/{name}": {"get": asked::<quotas::One>(generator, "quota",
             "One group, with the names around it.", vec![name("name", "The group.")])},
-        "/v1/usage": {"get": asked::<usage::Page>(generator, "usage",
+        "/v1/usage": {"get": asked::<Page<usage::Usage>>(generator, "usage",
             "Unit-hours of whole hours, by group, key and period.",
             vec![shared("group"), query("key", "This key alone.", json!({"type": "string"})),
                  query("from", "A whole hour.", instant()), query("to", "A whole hour that is over.", instant()),
                  query("by", "The length of a line; without, one sum.", json!(by)),
                  query("scope", "Own workloads, or the whole subtree.", json!(scope)),
                  limit(usage::MOST), shared("page")])},
-        "/v1/workloads": {"get": asked::<workloads::Page>(generator, "workloads",
+        "/v1/workloads": {"get": asked::<Page<workloads::Workloads>>(generator, "workloads",
             "What is charged for each workload at present.",
             vec![shared("group"), limit(workloads::MOST), shared("page")])},
-        "/v1/pods": {"get": asked::<running::Page>(generator, "pods",
+        "/v1/pods": {"get": asked::<Page<running::Pods>>(generator, "pods",
             "What runs, newest first; as far as pods are remembered (35 days).",
             vec![shared("group"), query("scope", "The group alone, or its whole subtree.", json!(scope)),
                  query("at", "What ran at this instant, by what is known now.", instant()),
@@ -104,7 +106,7 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
         "/v1/pods/{uid}": {"get": asked::<pods::Pod>(generator, "pod",
             "One pod, segment by segment.",
             vec![name("uid", "Its uid."), query("cluster", "Its cluster, where several have this uid.", json!({"type": "string"}))])},
-        "/v1/refusals": {"get": asked::<refusals::Page>(generator, "refusals",
+        "/v1/refusals": {"get": asked::<Page<refusals::Refusals>>(generator, "refusals",
             "What was refused and why, newest first.",
             vec![shared("group"), query("scope", "The group alone, or its whole subtree.", json!(scope)),
                  query("at", "What was told by then.", instant()), limit(refusals::MOST), shared("page")])},

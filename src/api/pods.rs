@@ -1,6 +1,6 @@
 //! `/v1/pods/{uid}`: what is known of one pod, segment by segment, with the unit-hours that each is billed.
 
-use super::{Seen, Shared, answer::answer, problem::Problem, view::View, workloads::written};
+use super::{Seen, Shared, problem::Problem, view::View, workloads::written};
 use crate::domain::{
     amounts::product,
     event::Period,
@@ -86,27 +86,24 @@ pub(super) async fn one(
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let (Path(uid), Query(Asked { cluster })) = (uid?, asked?);
-    let pod = api
-        .ask(sees, move |view, at| {
-            let names = view.ledger().names();
-            let among = names.clusters().filter(|id| {
-                cluster.as_ref().is_none_or(|wanted| is_called(names.cluster_name(*id), wanted))
-            });
-            let found = among.map(|cluster| ObjectId { cluster, uid: Uid::of(&uid) });
-            let mut found = found.filter(|id| is_shown(view, *id));
-            let unknown = || Problem::not_found(format!("no pod that is shown to you is `{uid}`"));
-            let id = found.next().ok_or_else(unknown)?;
-            if let Some(other) = found.next() {
-                let (one, other) =
-                    (names.cluster_name(id.cluster), names.cluster_name(other.cluster));
-                let why = format!("stands for a pod of {one} and one of {other}; give cluster");
-                return Err(Problem::wrong("uid", &uid, &why));
-            }
-            drop(found);
-            Pod::of(view, id, at).ok_or_else(unknown)
-        })
-        .await?;
-    answer(&headers, (pod.position, pod.at), &pod)
+    let pod = move |view: &View<'_>, at| {
+        let names = view.ledger().names();
+        let among = names.clusters().filter(|id| {
+            cluster.as_ref().is_none_or(|wanted| is_called(names.cluster_name(*id), wanted))
+        });
+        let found = among.map(|cluster| ObjectId { cluster, uid: Uid::of(&uid) });
+        let mut found = found.filter(|id| is_shown(view, *id));
+        let unknown = || Problem::not_found(format!("no pod that is shown to you is `{uid}`"));
+        let id = found.next().ok_or_else(unknown)?;
+        if let Some(other) = found.next() {
+            let (one, other) = (names.cluster_name(id.cluster), names.cluster_name(other.cluster));
+            let why = format!("stands for a pod of {one} and one of {other}; give cluster");
+            return Err(Problem::wrong("uid", &uid, &why));
+        }
+        drop(found);
+        Pod::of(view, id, at).ok_or_else(unknown)
+    };
+    api.answer(sees, &headers, pod).await
 }
 
 /// `east` or `/clusters/east`.

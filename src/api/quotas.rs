@@ -2,8 +2,9 @@
 
 use super::{
     Seen, Shared,
-    answer::{answer, limited, read_token, token},
+    answer::{Paged, Whole, token},
     problem::Problem,
+    view::View,
 };
 use crate::domain::{
     event::CashPeriod,
@@ -13,25 +14,15 @@ use crate::domain::{
 };
 use axum::{
     Extension,
-    extract::{
-        Path, Query, State,
-        rejection::{PathRejection, QueryRejection},
-    },
+    extract::{Path, State, rejection::PathRejection},
     http::HeaderMap,
     response::Response,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Groups of a page, unless asked for fewer.
 pub(super) const MOST: usize = 1000;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Asked {
-    limit: Option<usize>,
-    page: Option<String>,
-}
 
 /// A page of a tree.
 #[derive(Serialize, JsonSchema)]
@@ -65,18 +56,15 @@ pub(super) async fn all(
     State(api): Shared,
     Extension(sees): Seen,
     headers: HeaderMap,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Paged<Whole>,
 ) -> Result<Response, Problem> {
-    let Query(Asked { limit, page }) = asked?;
-    let limit = limited(limit, MOST, MOST)?;
-    let after = page.as_deref().map(read_token::<1>).transpose()?.map(|[group]| group);
-    let page = api
-        .ask(sees, move |view, now| {
-            let (tree, more) = view.page(now, after.as_deref(), limit)?;
-            Ok(Page::new(tree, more))
-        })
-        .await?;
-    answer(&headers, (page.tree.position, page.tree.at), &page)
+    let limit = asked.limit(MOST, MOST)?;
+    let after = asked.after()?.map(|[group]| group);
+    let page = move |view: &View<'_>, now| {
+        let (tree, more) = view.page(now, after.as_deref(), limit)?;
+        Ok(Page::new(tree, more))
+    };
+    api.answer(sees, &headers, page).await
 }
 
 impl Page {
@@ -94,21 +82,19 @@ pub(super) async fn one(
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let Path(name) = name?;
-    let one = api
-        .ask(sees, move |view, at| {
-            let (group, id) = (view.one(at, &name)?, view.group(&name)?);
-            let told = |groups: &[GroupId]| {
-                let shown = groups.iter().filter(|g| **g != id && view.shows(**g));
-                shown.map(|group| view.name(*group).to_owned()).collect::<Vec<_>>()
-            };
-            let book = view.ledger().book();
-            let around = book.map(|book| (told(&book.above(id)), told(book.children(id))));
-            let (above, mut children) = around.unwrap_or_default();
-            children.sort();
-            let cash_period = book.and_then(|book| book.cash_period(id)).cloned();
-            let position = view.ledger().position();
-            Ok(One { at, position, group, cash_period, above, children })
-        })
-        .await?;
-    answer(&headers, (one.position, one.at), &one)
+    let one = move |view: &View<'_>, at| {
+        let (group, id) = (view.one(at, &name)?, view.group(&name)?);
+        let told = |groups: &[GroupId]| {
+            let shown = groups.iter().filter(|g| **g != id && view.shows(**g));
+            shown.map(|group| view.name(*group).to_owned()).collect::<Vec<_>>()
+        };
+        let book = view.ledger().book();
+        let around = book.map(|book| (told(&book.above(id)), told(book.children(id))));
+        let (above, mut children) = around.unwrap_or_default();
+        children.sort();
+        let cash_period = book.and_then(|book| book.cash_period(id)).cloned();
+        let position = view.ledger().position();
+        Ok(One { at, position, group, cash_period, above, children })
+    };
+    api.answer(sees, &headers, one).await
 }

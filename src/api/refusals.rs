@@ -4,7 +4,7 @@
 use super::{
     Api, Seen, Shared,
     access::Sees,
-    answer::{answer, limited, read_token, token},
+    answer::{Page, Paged, answer, token},
     events::tenant,
     problem::Problem,
     usage::Scope,
@@ -22,12 +22,7 @@ use crate::{
         codec::{Decoded, Decoder},
     },
 };
-use axum::{
-    Extension,
-    extract::{Query, State, rejection::QueryRejection},
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{Extension, extract::State, http::HeaderMap, response::Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,19 +40,12 @@ pub(super) struct Asked {
     #[serde(default)]
     scope: Scope,
     at: Option<String>,
-    limit: Option<usize>,
-    page: Option<String>,
 }
 
+/// The newest first; a page may be empty and others follow.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Refusals")]
-pub(super) struct Page {
-    at: Timestamp,
-    position: Position,
+pub(super) struct Refusals {
     refusals: Vec<Refusal>,
-    /// The token of what is older; a page may be empty and others follow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
 }
 
 /// So many times in a row.
@@ -87,16 +75,15 @@ pub(super) async fn refusals(
     State(api): Shared,
     Extension(sees): Seen,
     headers: HeaderMap,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Paged<Asked>,
 ) -> Result<Response, Problem> {
-    let Query(Asked { group, scope, at: told_by, limit, page }) = asked?;
-    let limit = limited(limit, USUAL, MOST)?;
-    let before = page.as_deref().map(read_token::<1>).transpose()?;
-    let before = before.map(|[at]| {
+    let limit = asked.limit(USUAL, MOST)?;
+    let before = asked.after()?.map(|[at]| {
         let wrong = || Problem::wrong("page", &at, "is no token of this list; begin without one");
         at.parse::<Position>().map_err(|_| wrong())
     });
     let before = before.transpose()?;
+    let Asked { group, scope, at: told_by } = asked.of;
     let told_by = told_by.map(|text| {
         let wrong = |why| Problem::wrong("at", &text, &format!("is no instant: {why}"));
         Timestamp::parse(&text).map_err(wrong)
@@ -133,7 +120,8 @@ pub(super) async fn refusals(
         end = last.saturating_sub(1);
     }
     let next = (end > 0).then(|| token(&[&end.saturating_add(1).to_string()]));
-    answer(&headers, (position, at), &Page { at, position, refusals, next })
+    let list = Refusals { refusals };
+    answer(&headers, (position, at), &Page { at, position, list, next })
 }
 
 /// The refusals of the records from `first` to `last`, oldest first.

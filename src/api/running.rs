@@ -2,7 +2,7 @@
 
 use super::{
     Seen, Shared,
-    answer::{answer, limited, read_token, token},
+    answer::{Page, Paged, token},
     problem::Problem,
     usage::Scope,
     view::View,
@@ -13,12 +13,7 @@ use crate::domain::{
     names::{GroupId, Set, Uid},
     time::Timestamp,
 };
-use axum::{
-    Extension,
-    extract::{Query, State, rejection::QueryRejection},
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{Extension, extract::State, http::HeaderMap, response::Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -33,20 +28,12 @@ pub(super) struct Asked {
     #[serde(default)]
     scope: Scope,
     at: Option<String>,
-    limit: Option<usize>,
-    page: Option<String>,
 }
 
+/// What runs at the page's instant.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Pods")]
-pub(super) struct Page {
-    /// The instant that they run at.
-    at: Timestamp,
-    position: u64,
+pub(super) struct Pods {
     pods: Vec<Running>,
-    /// The token of what follows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
 }
 
 /// A pod, and what it holds.
@@ -71,29 +58,25 @@ pub(super) async fn pods(
     State(api): Shared,
     Extension(sees): Seen,
     headers: HeaderMap,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Paged<Asked>,
 ) -> Result<Response, Problem> {
-    let Query(Asked { group, scope, at, limit, page }) = asked?;
-    let limit = limited(limit, MOST, MOST)?;
-    let after = page.as_deref().map(read_token::<3>).transpose()?;
-    let after = after.map(|[from, cluster, uid]| {
+    let limit = asked.limit(MOST, MOST)?;
+    let after = asked.after()?.map(|[from, cluster, uid]| {
         let wrong =
             |_| Problem::wrong("page", &from, "is no token of this list; begin without one");
         Ok::<_, Problem>((Timestamp::parse(&from).map_err(wrong)?, cluster, Uid::of(&uid)))
     });
     let after = after.transpose()?;
-    let (page, now) = api
-        .ask(sees, move |view, now| {
-            let of = group.map(|name| Ok::<_, Problem>(scope.of(view, view.group(&name)?)));
-            let of = of.transpose()?;
-            let at = at.map_or(Ok(now), |at| instant(&at, view.ledger().meter(), now))?;
-            let after =
-                after.as_ref().map(|(from, cluster, uid)| (Reverse(*from), &**cluster, *uid));
-            let (pods, next) = page_of(view, of.as_ref(), at, after, limit);
-            Ok((Page { at, position: view.ledger().position(), pods, next }, now))
-        })
-        .await?;
-    answer(&headers, (page.position, now), &page)
+    let Asked { group, scope, at } = asked.of;
+    let page = move |view: &View<'_>, now| {
+        let of = group.map(|name| Ok::<_, Problem>(scope.of(view, view.group(&name)?)));
+        let of = of.transpose()?;
+        let at = at.map_or(Ok(now), |at| instant(&at, view.ledger().meter(), now))?;
+        let after = after.as_ref().map(|(from, cluster, uid)| (Reverse(*from), &**cluster, *uid));
+        let (pods, next) = page_of(view, of.as_ref(), at, after, limit);
+        Ok(Page { at, position: view.ledger().position(), list: Pods { pods }, next })
+    };
+    api.answer(sees, &headers, page).await
 }
 
 /// An instant that is remembered.

@@ -1,16 +1,24 @@
 //! The API's connections: so many at once, and none that takes for ever.
 //!
 //! ```text
-//!  accept ─place?─▶ Held { stream, place } ─▶ hyper: heads in 10 s ─▶ routes, each in 15 s
+//!  accept ─place?─▶ Held { stream, place } ─[TLS in 10 s]─▶ hyper: heads in 10 s ─▶ routes, each in 15 s
 //!                     └ a client that takes nothing for 45 s is cut off
 //! ```
 
-use axum::Router;
-use axum_server::{Handle, accept::Accept};
+use axum::{Router, extract::Request};
+use axum_server::{
+    Handle, Server,
+    accept::Accept,
+    service::SendService,
+    tls_rustls::{RustlsAcceptor, RustlsConfig},
+};
+use hyper::body::Incoming;
 use hyper_util::rt::TokioTimer;
+use rustls::ServerConfig;
 use std::{
     future::{Future, Ready, ready},
     io,
+    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -18,7 +26,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Sleep, sleep},
 };
@@ -36,17 +44,39 @@ const BUFFER: usize = 32 << 10;
 /// Questions that one connection may ask at once (HTTP/2).
 const STREAMS: u32 = 32;
 
-/// Serves `routes` until `end` comes true.
+/// Serves `routes`, by HTTPS if `tls` is given, until `end` comes true.
 pub(super) async fn serve(
     listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
     routes: Router,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let server = axum_server::from_tcp(listener.into_std()?)?;
+    let places = Places(Arc::new(Semaphore::new(CONNECTIONS)));
+    match tls {
+        None => accept(server.acceptor(places), routes, end).await,
+        Some(config) => {
+            let tls = RustlsAcceptor::new(RustlsConfig::from_config(config));
+            // A place is taken before the handshake, and what a client does not take of it counts, too.
+            let tls = tls.handshake_timeout(HEAD).acceptor(places);
+            accept(server.acceptor(tls), routes, end).await
+        }
+    }
+}
+
+async fn accept<A>(
+    server: Server<SocketAddr, A>,
+    routes: Router,
+    end: impl Future<Output = ()>,
+) -> io::Result<()>
+where
+    A: Accept<TcpStream, Router> + Clone + Send + Sync + 'static,
+    A::Stream: AsyncRead + AsyncWrite + Unpin + Send,
+    A::Service: SendService<Request<Incoming>> + Send,
+    A::Future: Send,
+{
     let handle = Handle::new();
-    let mut server = axum_server::from_tcp(listener.into_std()?)?
-        .handle(handle.clone())
-        .acceptor(Places(Arc::new(Semaphore::new(CONNECTIONS))))
-        .first_request_timeout(HEAD);
+    let mut server = server.handle(handle.clone()).first_request_timeout(HEAD);
     let http = server.http_builder();
     http.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(BUFFER);
     http.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS).max_send_buf_size(BUFFER);

@@ -9,7 +9,7 @@
 
 use super::{
     Api, Seen, Shared,
-    answer::{answer, limited, read_token},
+    answer::{Paged, answer},
     problem::Problem,
     quotas::{self, Page},
     view::View,
@@ -19,12 +19,7 @@ use crate::{
     event_log::{EventLog, Reader, codec::Decoder, records::Raw},
     projection::fold::Read,
 };
-use axum::{
-    Extension,
-    extract::{Query, State, rejection::QueryRejection},
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{Extension, extract::State, http::HeaderMap, response::Response};
 use serde::Deserialize;
 use std::time::Duration;
 use tokio::{
@@ -41,8 +36,6 @@ const TURN: Duration = Duration::from_secs(5);
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
     at: String,
-    limit: Option<usize>,
-    page: Option<String>,
 }
 
 /// The ledger of a while ago. Held while it is read forward, by one at a time.
@@ -62,13 +55,11 @@ pub(super) async fn state(
     State(api): Shared,
     Extension(sees): Seen,
     headers: HeaderMap,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Paged<Asked>,
 ) -> Result<Response, Problem> {
-    let Query(Asked { at, limit, page }) = asked?;
-    let (limit, after) = (
-        limited(limit, quotas::MOST, quotas::MOST)?,
-        page.as_deref().map(read_token::<1>).transpose()?,
-    );
+    let limit = asked.limit(quotas::MOST, quotas::MOST)?;
+    let after = asked.after()?.map(|[group]| group);
+    let Asked { at } = asked.of;
     let wrong = |why: &str| Problem::wrong("at", &at, why);
     let at = Timestamp::parse(&at).map_err(|why| wrong(&format!("is no instant: {why}")))?;
     let now = (api.source.now)();
@@ -80,7 +71,6 @@ pub(super) async fn state(
     let mut then = timeout(TURN, api.past.lock()).await.map_err(|_| Problem::busy())?;
     read_to(&api, &mut then, at).await?;
     let view = View::of(&then.ledger, shown);
-    let after = after.map(|[group]| group);
     let (tree, more) = view.page(at, after.as_deref(), limit)?;
     let page = Page::new(tree, more);
     answer(&headers, (page.tree.position, at), &page)

@@ -2,7 +2,7 @@
 
 use super::{
     Seen, Shared,
-    answer::{answer, limited, read_token, token},
+    answer::{self, Paged, token},
     problem::Problem,
     view::View,
 };
@@ -14,12 +14,7 @@ use crate::domain::{
     quota::Unit,
     time::{HOUR_MS, Timestamp},
 };
-use axum::{
-    Extension,
-    extract::{Query, State, rejection::QueryRejection},
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{Extension, extract::State, http::HeaderMap, response::Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,8 +36,6 @@ pub(super) struct Asked {
     by: Option<By>,
     #[serde(default)]
     scope: Scope,
-    limit: Option<usize>,
-    page: Option<String>,
 }
 
 /// The length of a line.
@@ -89,18 +82,12 @@ struct Question {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Usage")]
-pub(super) struct Page {
-    at: Timestamp,
-    position: u64,
+pub(super) struct Usage {
     from: Timestamp,
     to: Timestamp,
     by: Option<By>,
     scope: Scope,
     lines: Vec<Line>,
-    /// The token of what follows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
 }
 
 /// So much was used in a period; nothing is no line.
@@ -122,57 +109,47 @@ pub(super) async fn usage(
     State(api): Shared,
     Extension(sees): Seen,
     headers: HeaderMap,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Paged<Asked>,
 ) -> Result<Response, Problem> {
-    let Query(asked) = asked?;
-    let page = api
-        .ask(sees, move |view, now| {
-            let (by, scope) = (asked.by, asked.scope);
-            let question = asked.check(now)?;
-            let (lines, more) = question.lines(view)?;
-            let last = lines.last().filter(|_| more);
-            let next = last.map(|last| token(&[&last.group, &last.key, &last.from.to_string()]));
-            let from = question.bounds.first().copied().unwrap_or(now);
-            let to = question.bounds.last().copied().unwrap_or(now);
-            Ok(Page {
-                at: now,
-                position: view.ledger().position(),
-                from,
-                to,
-                by,
-                scope,
-                lines,
-                next,
-            })
-        })
-        .await?;
-    answer(&headers, (page.position, page.at), &page)
+    let page = move |view: &View<'_>, now| {
+        let (by, scope) = (asked.of.by, asked.of.scope);
+        let question = Question::of(asked, now)?;
+        let (lines, more) = question.lines(view)?;
+        let last = lines.last().filter(|_| more);
+        let next = last.map(|last| token(&[&last.group, &last.key, &last.from.to_string()]));
+        let from = question.bounds.first().copied().unwrap_or(now);
+        let to = question.bounds.last().copied().unwrap_or(now);
+        let list = Usage { from, to, by, scope, lines };
+        Ok(answer::Page { at: now, position: view.ledger().position(), list, next })
+    };
+    api.answer(sees, &headers, page).await
 }
 
-impl Asked {
-    fn check(self, now: Timestamp) -> Result<Question, Problem> {
+impl Question {
+    fn of(asked: Paged<Asked>, now: Timestamp) -> Result<Self, Problem> {
+        let limit = asked.limit(USUAL, MOST)?;
+        let after = asked.after()?;
+        let Asked { group, key, from, to, by, scope } = asked.of;
         let over = now.shifted(now.millis().rem_euclid(HOUR_MS).saturating_neg());
-        let to = self.to.as_deref().map_or(Ok(over), |to| instant("to", to))?;
+        let to = to.as_deref().map_or(Ok(over), |to| instant("to", to))?;
         if to > over {
             let why = format!("lies behind {over}, the last whole hour; give an earlier one");
             return Err(Problem::wrong("to", &to.to_string(), &why));
         }
-        let hours = match self.by {
+        let hours = match by {
             None | Some(By::Hour) => 24,
             Some(By::Day) => 24 * 31,
             Some(By::Month) => 24 * 366,
         };
         let usual = to.shifted(-hours * HOUR_MS);
-        let from = self.from.as_deref().map_or(Ok(usual), |from| instant("from", from))?;
+        let from = from.as_deref().map_or(Ok(usual), |from| instant("from", from))?;
         if from >= to {
             let why = format!("does not lie before to, {to}");
             return Err(Problem::wrong("from", &from.to_string(), &why));
         }
-        let limit = limited(self.limit, USUAL, MOST)?;
-        let after = self.page.as_deref().map(read_token).transpose()?;
-        let most = self.group.as_ref().map_or(PERIODS_OF_ALL, |_| PERIODS);
-        let bounds = bounds(from, to, self.by, most)?;
-        Ok(Question { group: self.group, key: self.key, scope: self.scope, bounds, limit, after })
+        let most = group.as_ref().map_or(PERIODS_OF_ALL, |_| PERIODS);
+        let bounds = bounds(from, to, by, most)?;
+        Ok(Self { group, key, scope, bounds, limit, after })
     }
 }
 

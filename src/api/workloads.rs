@@ -4,7 +4,7 @@
 
 use super::{
     Seen, Shared,
-    answer::{answer, limited, read_token, token},
+    answer::{Page, Paged, token},
     problem::Problem,
     view::View,
 };
@@ -13,14 +13,8 @@ use crate::domain::{
     book::Held,
     names::{ObjectId, Uid},
     quota::Unit,
-    time::Timestamp,
 };
-use axum::{
-    Extension,
-    extract::{Query, State, rejection::QueryRejection},
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{Extension, extract::State, http::HeaderMap, response::Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,19 +26,11 @@ pub(super) const MOST: usize = 1000;
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
     group: Option<String>,
-    limit: Option<usize>,
-    page: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Workloads")]
-pub(super) struct Page {
-    at: Timestamp,
-    position: u64,
+pub(super) struct Workloads {
     workloads: Vec<Workload>,
-    /// The token of what follows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -69,42 +55,39 @@ pub(super) async fn workloads(
     State(api): Shared,
     Extension(sees): Seen,
     headers: HeaderMap,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Paged<Asked>,
 ) -> Result<Response, Problem> {
-    let Query(Asked { group, limit, page }) = asked?;
-    let limit = limited(limit, MOST, MOST)?;
-    let after = page.as_deref().map(read_token::<2>).transpose()?;
-    let page = api
-        .ask(sees, move |view, at| {
-            let group = group.map(|name| view.group(&name)).transpose()?;
-            let shown = |held: &Held| match group {
-                Some(group) => held.group == Some(group),
-                None => held.group.is_none_or(|group| view.shows(group)) && shows(view, held),
-            };
-            let names = view.ledger().names();
-            let place = |id: ObjectId| (names.cluster_name(id.cluster), id.uid);
-            let after = after.as_ref().map(|[cluster, uid]| (cluster.as_str(), Uid::of(uid)));
-            let book = view.ledger().book();
-            let held = book.into_iter().flat_map(|book| book.held()).filter(shown);
-            let mut ids: Vec<_> = held.map(|held| place(held.object)).collect();
-            ids.retain(|place| after.as_ref().is_none_or(|after| place > after));
-            let more = ids.len() > limit;
-            if more {
-                ids.select_nth_unstable(limit);
-                ids.truncate(limit);
-            }
-            ids.sort_unstable();
-            let next = ids.last().filter(|_| more);
-            let next = next.map(|(cluster, uid)| token(&[cluster, &uid.to_string()]));
-            let told = ids.into_iter().filter_map(|(cluster, uid)| {
-                let cluster = names.known_cluster(cluster)?;
-                Workload::of(view, ObjectId { cluster, uid })
-            });
-            let workloads = told.collect();
-            Ok(Page { at, position: view.ledger().position(), workloads, next })
-        })
-        .await?;
-    answer(&headers, (page.position, page.at), &page)
+    let limit = asked.limit(MOST, MOST)?;
+    let after = asked.after::<2>()?;
+    let page = move |view: &View<'_>, at| {
+        let group = asked.of.group.map(|name| view.group(&name)).transpose()?;
+        let shown = |held: &Held| match group {
+            Some(group) => held.group == Some(group),
+            None => held.group.is_none_or(|group| view.shows(group)) && shows(view, held),
+        };
+        let names = view.ledger().names();
+        let place = |id: ObjectId| (names.cluster_name(id.cluster), id.uid);
+        let after = after.as_ref().map(|[cluster, uid]| (cluster.as_str(), Uid::of(uid)));
+        let book = view.ledger().book();
+        let held = book.into_iter().flat_map(|book| book.held()).filter(shown);
+        let mut ids: Vec<_> = held.map(|held| place(held.object)).collect();
+        ids.retain(|place| after.as_ref().is_none_or(|after| place > after));
+        let more = ids.len() > limit;
+        if more {
+            ids.select_nth_unstable(limit);
+            ids.truncate(limit);
+        }
+        ids.sort_unstable();
+        let next = ids.last().filter(|_| more);
+        let next = next.map(|(cluster, uid)| token(&[cluster, &uid.to_string()]));
+        let told = ids.into_iter().filter_map(|(cluster, uid)| {
+            let cluster = names.known_cluster(cluster)?;
+            Workload::of(view, ObjectId { cluster, uid })
+        });
+        let list = Workloads { workloads: told.collect() };
+        Ok(Page { at, position: view.ledger().position(), list, next })
+    };
+    api.answer(sees, &headers, page).await
 }
 
 /// A workload that is nowhere is nobody's, and shown to who sees everything.

@@ -12,14 +12,22 @@ pub(super) mod usage;
 
 use super::{
     Error, is_plugin,
-    out::{Align, Cell, Out, Table, warn},
+    out::{Align, Cell, Out, Table},
 };
+use hyper::Uri;
 use serde_json::Value;
-use std::{env, io::Read, sync::OnceLock, time::Duration};
+use std::{
+    env, fs,
+    io::Read,
+    net::IpAddr,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use through::{Place, Through};
 use ureq::{
     Agent, RequestBuilder,
-    tls::{RootCerts, TlsConfig},
+    tls::{PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
 /// So long a server may take to answer.
@@ -35,6 +43,12 @@ pub(super) struct Server {
     /// http://127.0.0.1:8090, and of `kubectl bizrq` what the kubeconfig's context leads to
     #[arg(long, value_name = "URL", env = "BIZRQ_SERVER")]
     server: Option<String>,
+    /// Of an https:// server, trust who these certificates (PEM) signed, and nobody else; what this host trusts if not given
+    #[arg(long, value_name = "FILE", env = "BIZRQ_CA")]
+    ca: Option<PathBuf>,
+    /// Send the token also where it can be read on the way: to an http:// server that is not this host
+    #[arg(long, env = "BIZRQ_PLAIN_TOKEN")]
+    plain_token: bool,
     /// Ask through the API server of this context of your kubeconfig, whatever --server says; without BIZRQ_TOKEN
     /// bizrq gets the token by which the API server knows you
     #[arg(long, value_name = "CONTEXT")]
@@ -209,16 +223,36 @@ impl Server {
         Ok(server)
     }
 
+    /// Whose signature a server must show.
+    fn roots(&self) -> Result<RootCerts, String> {
+        let Some(path) = &self.ca else { return Ok(RootCerts::PlatformVerifier) };
+        let wrong = |why: &dyn ToString| format!("--ca: {}: {}", path.display(), why.to_string());
+        let text = fs::read(path).map_err(|why| wrong(&why))?;
+        let items: Result<Vec<_>, _> = parse_pem(&text).collect();
+        let certificates =
+            items.map_err(|why| wrong(&why))?.into_iter().filter_map(|item| match item {
+                PemItem::Certificate(certificate) => Some(certificate),
+                _ => None,
+            });
+        let certificates: Vec<_> = certificates.collect();
+        match certificates.is_empty() {
+            true => Err(wrong(&"holds no certificate in PEM")),
+            false => Ok(RootCerts::Specific(Arc::new(certificates))),
+        }
+    }
+
     /// Asks the server itself.
     fn ask(&self, question: &Question<'_>) -> Result<(u16, Box<dyn Read + '_>), String> {
         let server = self.url().map_err(|why| why.to_string())?;
-        let host = server.strip_prefix("http://").and_then(|place| place.split('/').next());
-        let is_near =
-            |host: &str| ["127.", "[::1]", "localhost"].iter().any(|near| host.starts_with(near));
-        if host.is_some_and(|host| !is_near(host)) && token().is_some() {
-            warn(format_args!("the token goes to {server} without encryption; use https"));
+        if token().is_some() && !self.plain_token && is_plain(server) {
+            return Err(
+                "the token would go over the net without encryption; ask https://…, or say \
+                        --plain-token where nobody listens in"
+                    .to_owned(),
+            );
         }
-        let (agent, url) = (agent(question.patience), format!("{server}{}", question.path));
+        let agent = agent(self.roots()?, question.patience);
+        let url = format!("{server}{}", question.path);
         let answered = match question.body {
             Some(body) => {
                 let request = addressed(agent.post(url), question);
@@ -229,6 +263,14 @@ impl Server {
         let response = answered.map_err(|why| why.to_string())?;
         Ok((response.status().as_u16(), Box::new(response.into_body().into_reader())))
     }
+}
+
+/// Whether what is sent to `server` can be read by others than this host.
+fn is_plain(server: &str) -> bool {
+    let uri = server.parse::<Uri>().unwrap_or_default();
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_near = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    uri.scheme_str() != Some("https") && !is_near
 }
 
 /// With who asks, and what is asked for.
@@ -247,8 +289,8 @@ fn addressed<B>(mut request: RequestBuilder<B>, question: &Question<'_>) -> Requ
     request
 }
 
-fn agent(patience: Option<Duration>) -> Agent {
-    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+fn agent(roots: RootCerts, patience: Option<Duration>) -> Agent {
+    let tls = TlsConfig::builder().root_certs(roots).build();
     let config = Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
@@ -313,4 +355,33 @@ fn text(value: &Value) -> String {
 /// The elements of a list.
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_plain_to_others_unless_it_is_encrypted_or_stays_on_this_host() {
+        for near in [
+            "https://a.example",
+            "https://10.0.0.1:8090/x",
+            "http://127.0.0.1:8090",
+            "http://127.3.0.1",
+            "http://[::1]:8090",
+            "http://localhost:8090",
+        ] {
+            assert!(!is_plain(near), "{near}");
+        }
+        for far in [
+            "http://10.0.0.1:8090",
+            "http://127.evil.example",
+            "http://localhost.evil.example:8090",
+            "http://localhost@evil.example",
+            "http://[2001:db8::1]",
+            "http:// ",
+        ] {
+            assert!(is_plain(far), "{far}");
+        }
+    }
 }

@@ -59,6 +59,16 @@ pub struct Settings {
     #[arg(long = "label", value_name = "WHAT=KEY", env = "BIZRQ_LABELS", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Label>,
+    /// A label of nodes that names the model that they really have: cpu=KEY, memory=KEY, gpu=KEY, such as
+    /// gpu=nvidia.com/gpu.product; pods count under that, whatever they declare. May be given several times
+    #[arg(
+        long = "node-label",
+        value_name = "WHAT=KEY",
+        env = "BIZRQ_NODE_LABELS",
+        value_delimiter = ','
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub node_labels: Vec<Label>,
     /// What becomes of a workload that names no group: allow, refuse, or default:GROUP
     #[arg(long, value_name = "WHAT", env = "BIZRQ_MISSING_GROUP")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,11 +85,15 @@ pub struct Settings {
     #[arg(long, value_name = "ADDRESS", env = "BIZRQ_METRICS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
-    /// Where the query API and its page listen, without TLS; nowhere if not given. Without tokens an address of this host
-    /// alone, such as 127.0.0.1:8090
+    /// Where the query API and its page listen; nowhere if not given. Without tokens an address of this host alone, such
+    /// as 127.0.0.1:8090
     #[arg(long, value_name = "ADDRESS", env = "BIZRQ_API")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<SocketAddr>,
+    /// The folder with the API's tls.crt and tls.key; without, it speaks plain HTTP, which shows tokens to who listens in
+    #[arg(long, value_name = "DIR", env = "BIZRQ_API_TLS_DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_tls_dir: Option<PathBuf>,
     /// A YAML file of tokens for the API, by their hashes, and the groups that each shows
     #[arg(long, value_name = "FILE", env = "BIZRQ_API_TOKENS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,11 +231,13 @@ impl Settings {
             mirrors: self.mirrors || other.mirrors,
             kinds: list(self.kinds, other.kinds),
             labels: list(self.labels, other.labels),
+            node_labels: list(self.node_labels, other.node_labels),
             missing_group: self.missing_group.or(other.missing_group),
             without_log: self.without_log.or(other.without_log),
             listen: self.listen.or(other.listen),
             metrics: self.metrics.or(other.metrics),
             api: self.api.or(other.api),
+            api_tls_dir: self.api_tls_dir.or(other.api_tls_dir),
             api_tokens: self.api_tokens.or(other.api_tokens),
             api_cluster: self.api_cluster.or(other.api_cluster),
             alertmanagers: list(self.alertmanagers, other.alertmanagers),

@@ -229,6 +229,14 @@ impl Ledger {
         }
     }
 
+    /// The same without quotas and hourly differences, from here on: usage alone.
+    #[must_use]
+    pub(super) fn usage_alone(mut self) -> Self {
+        self.book = None;
+        self.meter.drop_history();
+        self
+    }
+
     /// Takes the event at `position`, whose leaf in the log's Merkle tree is `leaf`.
     ///
     /// # Errors

@@ -202,6 +202,14 @@ impl Meter {
         self.changed.pop()
     }
 
+    /// No hourly differences are kept from here on, and those that are there go.
+    pub(super) fn drop_history(&mut self) {
+        self.history = false;
+        for group in 0..self.groups.len() {
+            self.groups.derived_mut(group).map(Sums::drop_history);
+        }
+    }
+
     /// Takes `pod.created`.
     ///
     /// # Errors

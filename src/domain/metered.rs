@@ -16,7 +16,7 @@ use super::{
     ledger::{Applied, Ledger, Options, Record, Stop},
     meter::recount::Stepped,
     names::{GroupId, KeyId},
-    pod::Segment,
+    pod::{Basis, Segment},
     quantity::Milli,
     shapes::Shapes,
     time::Timestamp,
@@ -88,6 +88,24 @@ impl Default for Metered {
 }
 
 impl Metered {
+    /// The fold of a log up to where `ledger` stands, as if all of that had been told up to the beginning of time.
+    ///
+    /// # Errors
+    /// [`Overflow`].
+    pub fn behind(ledger: Ledger) -> Result<Self, Overflow> {
+        let mut fold = Self { ledger: ledger.usage_alone(), ..Self::default() };
+        let Self { ledger, until, running, begun, news } = &mut fold;
+        let meter = ledger.meter();
+        let mut told = Told { shapes: &meter.shapes, until: *until, running, begun, news };
+        let mut result = Ok(());
+        for pod in meter.pods() {
+            pod.segments(Basis::Held, |segment| {
+                result = result.and_then(|()| told.run(&segment, 1));
+            });
+        }
+        result.map(|()| fold)
+    }
+
     /// Takes the next record of the log.
     ///
     /// # Errors
@@ -140,15 +158,22 @@ impl Metered {
         self.news.0.len()
     }
 
-    /// What is not told yet, in an order that follows from the log.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+    /// What is not told yet, by group, key and time.
+    #[must_use]
+    pub fn pieces(&self) -> Vec<Piece<'_>> {
         let names = self.ledger.names();
-        self.news.0.iter().map(|(((group, key), from, to), exact)| Piece {
+        let pieces = self.news.0.iter().map(|(((group, key), from, to), exact)| Piece {
             group: names.group_name(*group),
             key: names.key_name(*key),
             period: Period { from: *from, to: *to },
             exact: *exact,
-        })
+        });
+        let mut pieces: Vec<_> = pieces.collect();
+        // Their numbers depend on what else the ledger was told.
+        pieces.sort_unstable_by_key(|piece| {
+            (piece.group, piece.key, piece.period.from, piece.period.to)
+        });
+        pieces
     }
 
     /// All of it is told.

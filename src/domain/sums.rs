@@ -380,6 +380,10 @@ impl Sums {
     }
 
     /// Hourly differences that are to be read in, or asked what changed.
+    pub(super) fn drop_history(&mut self) {
+        self.history = None;
+    }
+
     pub(super) fn history_mut(&mut self) -> Option<&mut History> {
         self.history.as_deref_mut()
     }

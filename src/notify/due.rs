@@ -3,12 +3,13 @@
 //!
 //! ```text
 //!  each budget:  50 %──80 %──90 %──100 %──over──▶     each at its millisecond, and again only when it was over
-//!  each limit:   nearly full, unreviewed               when a record says so
+//!  each limit:   nearly full, unreviewed; models that were not admitted   when a record says so
 //!  each cluster: silent          the log: quarantined records, stopped
 //! ```
 
 mod budget;
 mod limit;
+mod model;
 mod source;
 
 use super::notice::{Notice, Scope, Told, Topic, What};
@@ -20,6 +21,7 @@ use crate::domain::{
     time::Timestamp,
 };
 use budget::Budget;
+use model::Models;
 use std::collections::BTreeSet;
 
 /// What will be crossed later than so many milliseconds from now is looked for then: of most groups it is enough to
@@ -38,27 +40,72 @@ pub struct Due {
     pub next: Option<Timestamp>,
 }
 
+/// A look that is taken in parts, between which the ledger may go on: whoever waits for it waits for a part only.
+#[derive(Debug, Default)]
+pub struct Parts {
+    due: Due,
+    watched: BTreeSet<Scope>,
+    models: Option<Models>,
+    /// The last group that was looked at.
+    last: Option<GroupId>,
+}
+
 impl Due {
     /// What is due at `now`, if `told` was told. `stopped`: why nothing more is folded, if so.
     #[must_use]
     pub fn at(ledger: &Ledger, told: &Told, now: Timestamp, stopped: Option<&str>) -> Self {
-        let newest = ledger.meter().newest();
-        let now = newest.filter(|n| *n <= now.shifted(SKEW)).map_or(now, |newest| newest.max(now));
-        let (due, watched) = (Self::default(), BTreeSet::new());
-        let mut look = Look { ledger, told, now, due, watched };
-        if let Some(book) = ledger.book() {
-            for group in book.accounts() {
-                if let Some(declared) = book.declaration(group) {
-                    look.group(book, group, declared);
-                }
+        let mut parts = Parts::default();
+        parts.groups(ledger, told, now, usize::MAX);
+        parts.end(ledger, told, now, stopped)
+    }
+}
+
+impl Parts {
+    /// Looks at the next `most` groups; whether there are more.
+    pub fn groups(&mut self, ledger: &Ledger, told: &Told, now: Timestamp, most: usize) -> bool {
+        let Some(book) = ledger.book() else { return false };
+        let mut look = self.look(ledger, told, now);
+        // In the order of their numbers: who gets an account meanwhile makes nobody come twice.
+        let last = self.last;
+        let mut accounts = book.accounts().filter(|group| last.is_none_or(|last| *group > last));
+        for group in accounts.by_ref().take(most) {
+            self.last = Some(group);
+            if let Some(declared) = book.declaration(group) {
+                look.group(book, group, declared);
             }
         }
+        let more = accounts.next().is_some();
+        let Look { due, watched, models, .. } = look;
+        (self.due, self.watched, self.models) = (due, watched, Some(models));
+        more
+    }
+
+    /// The rest, once all groups were looked at.
+    #[must_use]
+    pub fn end(
+        mut self,
+        ledger: &Ledger,
+        told: &Told,
+        now: Timestamp,
+        stopped: Option<&str>,
+    ) -> Due {
+        let mut look = self.look(ledger, told, now);
         source::look(&mut look, stopped);
         let gone = told.standing().map(|(scope, _)| scope).filter(|s| !look.watched.contains(s));
         for scope in gone.collect::<BTreeSet<_>>() {
             look.lift(scope, |_| false);
         }
         look.due
+    }
+
+    /// Goes on with what there is so far.
+    fn look<'l>(&mut self, ledger: &'l Ledger, told: &'l Told, now: Timestamp) -> Look<'l> {
+        let newest = ledger.meter().newest();
+        let now = newest.filter(|n| *n <= now.shifted(SKEW)).map_or(now, |newest| newest.max(now));
+        let (due, watched) = (std::mem::take(&mut self.due), std::mem::take(&mut self.watched));
+        let models = self.models.take();
+        let models = models.unwrap_or_else(|| Models::new(ledger.meter().known_resources()));
+        Look { ledger, told, now, due, watched, models }
     }
 }
 
@@ -70,6 +117,7 @@ struct Look<'l> {
     due: Due,
     /// Everything that is watched.
     watched: BTreeSet<Scope>,
+    models: Models,
 }
 
 /// What notices of a scope have in common.
@@ -118,6 +166,7 @@ impl<'l> Look<'l> {
                 None => limit::look(self, book, (group, *listed, *hard), subject),
             }
         }
+        model::look(self, book, group, declared);
     }
 
     fn text(&self, key: KeyId, milli: i128) -> String {

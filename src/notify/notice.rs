@@ -81,6 +81,8 @@ pub enum What {
     Full,
     /// `unreviewed`: something is used that no review admitted.
     Unreviewed,
+    /// `model`: something runs on a model that it was not admitted for.
+    Model,
     /// `quarantine`: records of the log were not taken.
     Quarantine,
     /// `stopped`: nothing more of the log is folded.
@@ -90,11 +92,12 @@ pub enum What {
 }
 
 /// Those without a percentage.
-const WHATS: [(What, &str); 7] = [
+const WHATS: [(What, &str); 8] = [
     (What::Overdraft, "overdraft"),
     (What::Forecast, "forecast"),
     (What::Full, "full"),
     (What::Unreviewed, "unreviewed"),
+    (What::Model, "model"),
     (What::Quarantine, "quarantine"),
     (What::Stopped, "stopped"),
     (What::Silent, "silent"),
@@ -113,6 +116,7 @@ impl What {
             Self::Forecast => "BizrqCashForecast",
             Self::Full => "BizrqLimitFull",
             Self::Unreviewed => "BizrqLimitUnreviewed",
+            Self::Model => "BizrqModelMismatch",
             Self::Quarantine => "BizrqRecordsQuarantined",
             Self::Stopped => "BizrqFoldStopped",
             Self::Silent => "BizrqSourceSilent",

@@ -9,10 +9,12 @@ use tokio::time::sleep;
 /// A day.
 pub const EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// Asks for a snapshot after every `every`, if `is_due` says so then (the leader says so); for ever.
-pub async fn daily(seen: &Projection, every: Duration, is_due: impl Fn() -> bool) {
+/// Asks for a snapshot after `first`, and then after every `every`, if `is_due` says so then (the leader says so); for
+/// ever.
+pub async fn daily(seen: &Projection, first: Duration, every: Duration, is_due: impl Fn() -> bool) {
+    let mut wait = first;
     loop {
-        sleep(every).await;
+        sleep(std::mem::replace(&mut wait, every)).await;
         if is_due() {
             seen.ask_for_snapshot();
         }

@@ -1,4 +1,5 @@
-//! The webhook's certificate: from a folder, or of our own, kept in a Secret. Either is looked at again and again.
+//! The certificates of the webhook and of the API: from a folder, or (the webhook's) of our own, kept in a Secret. All
+//! are looked at again and again.
 
 use crate::{
     clock,
@@ -12,19 +13,29 @@ use crate::{
             files::{self, Files, FilesError, Look},
             own::{self, Keeper, Store, StoreError},
             rotation::Kept,
+            server_config,
         },
     },
 };
 use kube::Client;
-use std::{collections::BTreeMap, future::Future, sync::Arc};
+use rustls::ServerConfig;
+use std::{collections::BTreeMap, future::Future, path::Path, sync::Arc};
 use tracing::{error, info};
 
 /// Why there is no certificate to show.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The folder holds none.
-    #[error("--tls-dir: {0}")]
-    Files(#[from] FilesError),
+    #[error("{setting}: {source}")]
+    Files {
+        /// The flag.
+        setting: &'static str,
+        /// What is wrong.
+        source: FilesError,
+    },
+    /// Never with the crypto provider that is built in.
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
 }
 
 /// Shows a certificate in `current`, and keeps it in order until the webhook ends.
@@ -38,9 +49,7 @@ pub(super) fn keep(
     match &config.certificate {
         config::Certificate::None => {}
         config::Certificate::Folder(folder) => {
-            let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
-            let files = Files::open(certificate, key, current, clock::now())?;
-            until_the_end(tasks, look_at(files));
+            show(tasks, "--tls-dir", folder, current)?;
         }
         config::Certificate::Own { cluster, secret, names } => {
             let own = |client: &Client| {
@@ -60,6 +69,26 @@ pub(super) fn keep(
     Ok(())
 }
 
+/// How the API is served with the certificate of `folder`.
+pub(super) fn of_api(tasks: &mut Tasks, folder: &Path) -> Result<Arc<ServerConfig>, Error> {
+    let current = Arc::new(Current::default());
+    show(tasks, "--api-tls-dir", folder, Arc::clone(&current))?;
+    Ok(Arc::new(server_config(current)?))
+}
+
+fn show(
+    tasks: &mut Tasks,
+    setting: &'static str,
+    folder: &Path,
+    current: Arc<Current>,
+) -> Result<(), Error> {
+    let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+    let files = Files::open(certificate, key, current, clock::now());
+    let files = files.map_err(|source| Error::Files { setting, source })?;
+    until_the_end(tasks, look_at(setting, files));
+    Ok(())
+}
+
 fn until_the_end(tasks: &mut Tasks, work: impl Future<Output = ()> + Send + 'static) {
     let end = tasks.staged().until(Stage::Accept);
     tasks.spawn(Stage::Accept, "certificate", async move {
@@ -71,13 +100,13 @@ fn until_the_end(tasks: &mut Tasks, work: impl Future<Output = ()> + Send + 'sta
     });
 }
 
-async fn look_at(mut files: Files) {
+async fn look_at(setting: &'static str, mut files: Files) {
     loop {
         tokio::time::sleep(files::EVERY).await;
         match files.look(clock::now()) {
-            Ok(Look::Taken { until }) => info!(%until, "a new certificate is shown"),
+            Ok(Look::Taken { until }) => info!(setting, %until, "a new certificate is shown"),
             Ok(Look::Same | Look::Doubted) => {}
-            Err(error) => error!(%error, "the certificate stays as it was"),
+            Err(error) => error!(setting, %error, "the certificate stays as it was"),
         }
     }
 }

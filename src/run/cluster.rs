@@ -7,7 +7,7 @@ use crate::{
     decider::Missing,
     k8s::lease::{Candidate, Timing},
     observe::{self, Observer, Progress},
-    projection::{self, Projection},
+    projection::{Projection, Snapshots, daily},
     shutdown::{Stage, Tasks},
     status,
 };
@@ -15,7 +15,12 @@ use kube::{
     Client,
     config::{InClusterError, KubeConfigOptions, KubeconfigError},
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 use tokio::{sync::watch, time::Instant};
 use tracing::{error, info, warn};
 
@@ -57,6 +62,8 @@ pub enum Error {
 const CONTEXT: Duration = Duration::from_secs(60);
 /// The Lease that whoever leads a cluster holds there.
 const LEASE: &str = "bizrq-leader";
+/// A process that has just begun has other things to do than a snapshot.
+const SOON: Duration = Duration::from_secs(60);
 
 /// A client for every cluster with an API server, by its place in the configuration.
 pub(super) async fn connect(config: &Config) -> Result<BTreeMap<usize, Client>, Error> {
@@ -136,6 +143,7 @@ pub(super) fn observe(
         name: name.clone(),
         quotas: name == config.quota_cluster,
         quotas_named: config.quota_cluster_named,
+        node_models: config.node_models.clone(),
         default_group: match &cluster.reviews.missing {
             Missing::Default(group) => group.clone(),
             Missing::Allow | Missing::Refuse => String::new(),
@@ -230,17 +238,29 @@ pub(super) fn keep_mirrors(
 /// Asks for a snapshot a day, while `leads` says that it is for us to do.
 pub(super) fn take_snapshots(
     tasks: &mut Tasks,
+    snapshots: Option<Snapshots>,
     projection: Projection,
     leads: watch::Receiver<bool>,
 ) {
     let end = tasks.staged().until(Stage::Watch);
     tasks.spawn(Stage::Watch, "snapshots", async move {
-        let daily =
-            projection::daily::daily(&projection, projection::daily::EVERY, || *leads.borrow());
+        let first = first_snapshot(snapshots.as_ref());
+        let daily = daily::daily(&projection, first, daily::EVERY, || *leads.borrow());
         tokio::select! {
             () = daily => {}
             () = end => {}
         }
         Ok(())
     });
+}
+
+/// How long the first snapshot is waited for: until the newest is a day old, also if that was another process's.
+fn first_snapshot(snapshots: Option<&Snapshots>) -> Duration {
+    let newest = snapshots.and_then(|snapshots| snapshots.list().ok()?.pop());
+    let written = newest.and_then(|(_, path)| fs::metadata(path).ok()?.modified().ok());
+    let age = written.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|at| {
+        let now = u64::try_from(clock::now().millis()).unwrap_or(0);
+        Duration::from_millis(now).saturating_sub(at)
+    });
+    age.map_or(SOON, |age| daily::EVERY.saturating_sub(age).max(SOON))
 }

@@ -2,6 +2,7 @@
 
 use super::{Error, Shared, clock};
 use crate::{
+    projection::Snapshots,
     shutdown::{Stage, Tasks},
     usage::{Teller, metrics::Metrics},
 };
@@ -16,10 +17,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) fn tell(
     tasks: &mut Tasks,
     shared: &Shared,
+    snapshots: Option<Snapshots>,
     mut leads: watch::Receiver<bool>,
 ) -> Result<(), Error> {
     let metrics = Metrics::new(&shared.registry)?;
-    let teller = Teller::new(Arc::clone(&shared.log), metrics, clock::now);
+    let teller = Teller::new(Arc::clone(&shared.log), snapshots, metrics, clock::now);
     let end = tasks.staged().until(Stage::Watch);
     tasks.spawn(Stage::Watch, "usage events", async move {
         let telling = async {

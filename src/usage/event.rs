@@ -77,7 +77,7 @@ impl UsageMetered {
 #[must_use]
 pub fn batch(log: &str, fold: &Metered, since: Mark) -> Vec<UsageMetered> {
     let (mark, source) = (fold.mark(), format!("/logs/{log}"));
-    fold.pieces().map(|piece| event(&source, &piece, mark, since)).collect()
+    fold.pieces().iter().map(|piece| event(&source, piece, mark, since)).collect()
 }
 
 fn event(source: &str, piece: &Piece<'_>, mark: Mark, since: Mark) -> UsageMetered {

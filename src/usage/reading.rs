@@ -2,7 +2,12 @@
 
 use super::Error;
 use crate::{
-    domain::{event::Position, ledger::Record, metered::Metered},
+    domain::{
+        event::Position,
+        ledger::{Ledger, Record},
+        merkle::LeafHasher,
+        metered::Metered,
+    },
     event_log::{AnyReader, Reader, Records, codec::Decoder},
     projection::fold::Read,
 };
@@ -24,6 +29,28 @@ pub(super) struct Reading {
 impl Reading {
     pub(super) fn new(reader: AnyReader) -> Self {
         Self { reader, decoder: Decoder::default(), kept: None, fold: Metered::default() }
+    }
+
+    /// The same, where `ledger` stands; `reader` begins with its last record. `None`: that is another one in this log.
+    pub(super) async fn behind(
+        mut reader: AnyReader,
+        ledger: Ledger,
+    ) -> Result<Option<Self>, Error> {
+        let records = match reader.next().await? {
+            Some(records) => records,
+            None => reader.tail().await?,
+        };
+        let first = records.iter().next().and_then(|(position, raw)| {
+            let scanned = raw.scan().ok()?;
+            Some((position, LeafHasher::default().leaf(position, &scanned.leaf_input())))
+        });
+        if first != Some((ledger.position(), ledger.leaf())) {
+            return Ok(None);
+        }
+        let mut reading = Self::new(reader);
+        reading.kept = Some(records);
+        reading.fold = Metered::behind(ledger)?;
+        Ok(Some(reading))
     }
 
     /// Folds the next records, up to the one at `upto`; `false`: there are no more for now.

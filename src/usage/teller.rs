@@ -14,9 +14,10 @@ use crate::{
         time::{HOUR_MS, Timestamp},
     },
     event_log::{AnyLog, EventLog, jetstream::JetStreamLog},
+    projection::{Snapshots, runner},
 };
 use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
-use tokio::time::Instant;
+use tokio::{task::spawn_blocking, time::Instant};
 
 /// What ended is told this long after the batch before, at most: so a busy second is one batch.
 const EVERY: Duration = Duration::from_secs(1);
@@ -29,15 +30,22 @@ const MOST: usize = 16_384;
 /// Tells the usage of one log.
 pub struct Teller {
     log: Arc<AnyLog>,
+    /// From the newest that is old enough the log is read on; without any, from its first record.
+    snapshots: Option<Snapshots>,
     metrics: Metrics,
     now: fn() -> Timestamp,
 }
 
 impl Teller {
-    /// For what `log` holds.
+    /// For what `log` holds, of which `snapshots` may shorten the reading.
     #[must_use]
-    pub fn new(log: Arc<AnyLog>, metrics: Metrics, now: fn() -> Timestamp) -> Self {
-        Self { log, metrics, now }
+    pub fn new(
+        log: Arc<AnyLog>,
+        snapshots: Option<Snapshots>,
+        metrics: Metrics,
+        now: fn() -> Timestamp,
+    ) -> Self {
+        Self { log, snapshots, metrics, now }
     }
 
     /// Tells until it is dropped, which it may be at any time. Of a log without a stream of usage it does nothing.
@@ -47,28 +55,47 @@ impl Teller {
     pub async fn tell(&self) -> Result<Infallible, Error> {
         let AnyLog::JetStream(log) = &*self.log else { return pending().await };
         let (mut place, last) = Published::open(log).await?;
-        let mut reading = Reading::new(self.log.read(1)?);
-        if let Some(last) = last {
-            self.resume(log, &mut reading, &mut place, &last).await?;
-        }
+        let mut reading = match &last {
+            Some(last) => self.resume(log, &mut place, last).await?,
+            None => Reading::new(self.log.read(1)?),
+        };
         self.metrics.waits(false);
         self.go_on(log, &mut reading, &mut place).await
+    }
+
+    /// The log from a snapshot on that stands at `mark` or before, else from its first record.
+    async fn read_to(&self, mark: Mark) -> Result<Reading, Error> {
+        let snapshots = self.snapshots.clone();
+        // Rows that cannot be read are passed over: they are a cache.
+        let found = spawn_blocking(move || {
+            let usable = |position| (1..=mark.position).contains(&position);
+            snapshots?.newest(runner::Options::default().ledger, usable)
+        });
+        if let Ok(Some(ledger)) = found.await {
+            let began = ledger.position();
+            if let Some(reading) = Reading::behind(self.log.read(began)?, ledger).await? {
+                self.metrics.began(began);
+                return Ok(reading);
+            }
+        }
+        self.metrics.began(0);
+        Ok(Reading::new(self.log.read(1)?))
     }
 
     /// Comes to where `last` was told, and tells the rest of its batch.
     async fn resume(
         &self,
         log: &JetStreamLog,
-        reading: &mut Reading,
         place: &mut Published,
         last: &UsageMetered,
-    ) -> Result<(), Error> {
+    ) -> Result<Reading, Error> {
         let (since, mark) = (last.since(), last.mark());
         let other =
             || Error::OtherLog { stream: place.stream().to_owned(), position: mark.position };
         if self.log.head().await?.position < mark.position || mark.position < since.position {
             return Err(other());
         }
+        let mut reading = self.read_to(since).await?;
         while reading.fold.mark().position < since.position {
             reading.read_or_wait(since.position).await?;
             // It was told before.
@@ -83,7 +110,8 @@ impl Teller {
         let batch = event::batch(log.stream(), &reading.fold, since);
         let at = batch.iter().position(|event| event == last).ok_or_else(other)?;
         let rest = batch.get(at.saturating_add(1)..).unwrap_or_default();
-        self.publish(place, rest, &mut reading.fold).await
+        self.publish(place, rest, &mut reading.fold).await?;
+        Ok(reading)
     }
 
     async fn go_on(

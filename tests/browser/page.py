@@ -117,6 +117,67 @@ def a_group_is_found_by_a_part_of_its_name(server):
 
 
 @case
+def branches_are_opened_and_closed(server):
+    told = groups(server)
+    top = next(one for one, below in zip(told, told[1:]) if below["depth"] > one["depth"])
+    with opened(server) as page:
+        items = page.locator("#tree [role=treeitem]")
+        expect(items).to_have_count(len(told))
+        branch = page.locator(f"#tree [data-group='{top['group']}']")
+        expect(branch).to_have_attribute("aria-expanded", "true")
+        branch.locator(".turn").click()
+        expect(branch).to_have_attribute("aria-expanded", "false")
+        assert items.count() < len(told)
+        branch.focus()
+        page.keyboard.press("ArrowRight")
+        expect(items).to_have_count(len(told))
+        page.keyboard.press("ArrowLeft")
+        expect(branch).to_have_attribute("aria-expanded", "false")
+
+
+@case
+def ten_thousand_groups_can_be_walked_and_found(server):
+    told = groups(server)
+    assert len(told) >= 10_000, len(told)
+    least = min(one["depth"] for one in told)
+    for viewport in [WIDE, PHONE]:
+        with opened(server, viewport=viewport) as page:
+            items = page.locator("#tree [role=treeitem]")
+            expect(items.first).to_be_visible()
+            assert items.count() < 600, items.count()
+            # One by one: a branch, what is below it, and a group there.
+            closed = page.locator("#tree [aria-expanded=false]").last
+            name = closed.get_attribute("data-group")
+            closed.focus()
+            page.keyboard.press("ArrowRight")
+            expect(page.locator(f"#tree [data-group='{name}']")).to_have_attribute("aria-expanded", "true")
+            below = [one["group"] for one in told if one["parent"] == name]
+            assert below and least == 0
+            expect(page.locator(f"#tree [data-group='{below[0]}']")).to_be_attached()
+            assert items.count() < 600, items.count()
+            # Many at once: a button adds some more.
+            page.locator("#find").fill("team-")
+            expect(page.locator("#tree-more")).to_be_visible()
+            before = items.count()
+            assert before < 600, before
+            page.locator("#tree-more").click()
+            expect(items.nth(before)).to_be_attached()
+            assert items.count() <= before + 300
+            # By its name.
+            one = told[-7]
+            page.locator("#find").fill(one["group"])
+            expect(items).to_have_count(1)
+            items.click()
+            shown(page, one["group"])
+            for line, row in zip(page.locator("#group tr[data-key]").all(), one["keys"]):
+                assert_row(line, row)
+            # It is in sight once nothing is looked for any more.
+            page.locator("#find").fill("")
+            expect(page.locator(f"#tree [data-group='{one['group']}']")).to_have_attribute("aria-selected", "true")
+            assert page.evaluate("document.querySelectorAll('*').length") < 6000
+
+
+@case
 def nothing_is_wider_than_a_phone(server):
     told = groups(server)
     for viewport in [PHONE, WIDE]:

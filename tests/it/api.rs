@@ -7,6 +7,7 @@ mod commands;
 mod described;
 mod now;
 mod queries;
+mod same;
 mod tenants;
 
 use bizrq::{
@@ -84,7 +85,7 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
 async fn serve(source: api::Source) -> SocketAddr {
     let listener = api::bind("127.0.0.1:0".parse().unwrap(), &source.access).await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(api::serve(listener, source, std::future::pending()));
+    tokio::spawn(api::serve(listener, None, source, std::future::pending()));
     address
 }
 

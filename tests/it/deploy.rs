@@ -202,6 +202,32 @@ fn without_the_api_nothing_of_it_is_there() {
 }
 
 #[test]
+fn the_api_shows_the_certificate_of_a_secret_if_one_is_named() {
+    let shape = |chart: Chart| {
+        let set = of_kind(&chart.render(), "StatefulSet").remove(0);
+        let pod = &set["spec"]["template"]["spec"];
+        let names = |list: &Value| -> Vec<String> {
+            let each = list.as_array().into_iter().flatten();
+            each.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+        };
+        let container = &pod["containers"][0];
+        let is_told = names(&container["env"]).iter().any(|name| name == "BIZRQ_API_TLS_DIR");
+        (is_told, names(&container["volumeMounts"]), names(&pod["volumes"]))
+    };
+    let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    let with = |chart: Chart| chart.with("apiTls", json!("a-secret"));
+    let managed = || Chart::read().with("webhook.certManager", json!(true));
+    assert_eq!(shape(Chart::read()), (false, names(&["data"]), names(&[])));
+    assert_eq!(shape(managed()), (false, names(&["data", "tls"]), names(&["tls"])));
+    assert_eq!(
+        shape(with(Chart::read())),
+        (true, names(&["data", "api-tls"]), names(&["api-tls"]))
+    );
+    let both = (true, names(&["data", "tls", "api-tls"]), names(&["api-tls", "tls"]));
+    assert_eq!(shape(with(managed())), both);
+}
+
+#[test]
 fn a_log_on_a_volume_has_one_writer_and_one_on_nats_several() {
     let shape = |chart: Chart| {
         let text = chart.render();

@@ -3,6 +3,7 @@
 mod alertmanager;
 mod notices;
 mod process;
+mod tls;
 mod usage;
 
 use crate::api::{get_with, send};
@@ -247,13 +248,15 @@ fn what_keeps_it_from_serving_is_said_with_a_remedy() {
     let site = Site::new(HARD);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 11] = [
         (&["--tls-dir", "/nowhere"], 3, "--tls-dir: /nowhere/tls.crt: No such file"),
         (&["--listen", &taken], 3, "give another address"),
         (&["--metrics", &taken], 3, "give another address"),
         (&["--api", &taken], 3, "give another address"),
         (&["--api", "0.0.0.0:0"], 3, "on 127.0.0.1 or [::1] only"),
         (&["--label", "cpu=a,gpu=a"], 2, "--label: `cpu=a`: it names gpu, too"),
+        (&["--node-label", "group=a"], 2, "--node-label: `group=a`: nodes belong to no group"),
+        (&["--node-label", "gpu=a,gpu=b"], 2, "`gpu=b`: is given twice"),
         (&["--alertmanager", "https://a:9093"], 2, "only plain HTTP is spoken to it"),
         (&["--alertmanager", "http://a b"], 2, "it is no address; write http://HOST:PORT"),
         (&["--quota-cluster=-"], 2, "is no name of a cluster"),
@@ -268,7 +271,7 @@ fn what_keeps_it_from_serving_is_said_with_a_remedy() {
 #[test]
 fn its_settings_are_printed_as_a_file_that_means_the_same() {
     let site = Site::new(HARD);
-    let printed = site.print_config(&[]);
+    let printed = site.print_config(&["--node-label", "gpu=nvidia.com/gpu.product"]);
     let file = site.path("again.yaml");
     std::fs::write(&file, &printed).unwrap();
     assert_eq!(site.print_config(&["--config", file.to_str().unwrap()]), printed);
@@ -277,6 +280,7 @@ fn its_settings_are_printed_as_a_file_that_means_the_same() {
         "- webhook",
         "quotaCluster: east",
         "withoutLog: refuse",
+        "- gpu=nvidia.com/gpu.product",
         "- gpu=biz.group.resource.quota/gpu-type",
     ] {
         assert!(printed.lines().any(|l| l.trim() == line), "{line} in\n{printed}");

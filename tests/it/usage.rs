@@ -15,7 +15,8 @@ use crate::{
 };
 use bizrq::domain::{
     event::{Data, Event, Period, UsageAdjusted},
-    ledger::Record,
+    ledger::{Ledger, Record},
+    merkle::Hash,
     metered::{Mark, Metered},
 };
 use rand::RngExt;
@@ -48,7 +49,7 @@ fn told(fold: &mut Metered) -> Vec<Told> {
         to: piece.period.to.millis(),
         exact: piece.exact,
     };
-    let told = fold.pieces().map(piece).collect();
+    let told = fold.pieces().into_iter().map(piece).collect();
     fold.told();
     told
 }
@@ -170,4 +171,40 @@ fn whoever_knows_two_marks_tells_the_same_between_them() {
         }
     }
     assert!(compared > 200, "{compared}");
+}
+
+/// Whoever goes on from a ledger of rows that kept quotas and hours, at any record, tells the same in the same order.
+#[test]
+fn who_goes_on_from_a_ledger_tells_what_they_tell_who_read_everything() {
+    let mut pieces = 0;
+    for world in worlds(53, 60) {
+        let (events, mut dice) = (corrected(&world), world.dice());
+        let (mut whole, mut ledger) = (Metered::default(), Ledger::default());
+        let begins = dice.random_range(0..events.len());
+        for event in &events[..begins] {
+            take(&mut whole, event);
+            let leaf = Hash::default();
+            ledger.apply(ledger.position() + 1, leaf, event).unwrap();
+        }
+        let mut resumed = Metered::behind(ledger).unwrap();
+        let mut until = || instant(world.scale.millis(dice.random_range(0..world::END)));
+        // Both have told everything up to the same mark.
+        let first = until();
+        for fold in [&mut whole, &mut resumed] {
+            fold.advance(first).unwrap();
+            fold.told();
+        }
+        for event in &events[begins..] {
+            let at = until();
+            for fold in [&mut whole, &mut resumed] {
+                take(fold, event);
+                fold.advance(at).unwrap();
+            }
+            assert_eq!(whole.mark(), resumed.mark());
+            let both = [told(&mut whole), told(&mut resumed)];
+            assert_eq!(both[0], both[1], "from {begins} on, at {:?}", whole.mark());
+            pieces += both[0].len();
+        }
+    }
+    assert!(pieces > 1000, "{pieces}");
 }

@@ -33,10 +33,13 @@ async function read() {
   reading.abort();
   reading = new AbortController();
   const { signal } = reading;
+  const began = performance.now();
   $("group").setAttribute("aria-busy", "true");
   try {
     await show(asked(), { signal });
-    if (!signal.aborted) $("group").setAttribute("aria-busy", "false");
+    if (signal.aborted) return;
+    $("group").setAttribute("aria-busy", "false");
+    pace = Math.max(2000, 10 * (performance.now() - began));
   } catch (why) {
     if (!signal.aborted) failed(why);
   }
@@ -49,9 +52,9 @@ async function show({ group: name, at }, { signal }) {
   enter();
   state.now = now;
   state.tree = then;
-  const opened = now.groups.map(({ opened }) => Date.parse(opened ?? "")).filter((at) => !Number.isNaN(at));
   const end = Date.parse(now.at);
-  const since = opened.length ? Math.min(...opened) : end - 30 * DAY;
+  const first = now.groups.reduce((first, { opened }) => Math.min(first, Date.parse(opened ?? "") || Infinity), Infinity);
+  const since = first < Infinity ? first : end - 30 * DAY;
   past.bounds(since, end, at);
   $("as-of").textContent = `${minute(now.at)} UTC, position ${now.position}`;
   $("past-state").textContent = at === null ? "" : `As it stood then, by the records up to position ${then.position}.`;
@@ -130,12 +133,14 @@ async function begin() {
 }
 
 let timer = null;
-/** Numbers follow the log, at most once in two seconds. */
+/** So many milliseconds lie between two readings. */
+let pace = 2000;
+/** Numbers follow the log, at most once in two seconds, and so that no more than a tenth of the time goes into reading. */
 function soon() {
   timer ??= setTimeout(() => {
     timer = null;
     if (asked().at === null && $("door").hidden) read();
-  }, 2000);
+  }, pace);
 }
 
 $("door-form").addEventListener("submit", (event) => {

@@ -52,7 +52,7 @@ async fn answer(
     let interrupted = async {
         let _ = tokio::signal::ctrl_c().await;
     };
-    let served = api::serve(listener, source, interrupted).await.map_err(flag);
+    let served = api::serve(listener, None, source, interrupted).await.map_err(flag);
     folding.abort();
     served
 }

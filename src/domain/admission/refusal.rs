@@ -116,11 +116,17 @@ impl Refusal {
 
     /// Limits that would be exceeded.
     pub(super) fn exceeded(names: &Names, exceeded: Vec<Exceeded>, fit: Option<Fit>) -> Self {
-        let mut message = over(names, &exceeded);
+        let message = over(names, &exceeded);
+        Self { exceeded, ..Self::new(Reason::QuotaExceeded, message) }.with(fit)
+    }
+
+    /// The same, and how many replicas would be accepted.
+    pub(super) fn with(mut self, fit: Option<Fit>) -> Self {
         if let Some(fit) = fit {
-            message.push_str(&format!("; {} of {} replicas would fit", fit.replicas, fit.of));
+            self.message.push_str(&format!("; {} of {} replicas would fit", fit.replicas, fit.of));
         }
-        Self { reason: Reason::QuotaExceeded, message, exceeded, fit }
+        self.fit = fit;
+        self
     }
 
     /// Limits that what `object` makes would exceed even if nothing else were there.

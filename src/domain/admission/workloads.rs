@@ -138,7 +138,12 @@ pub fn decide<'r>(
     }
     let case = match weigh(trial, names, review, &admission, id) {
         Ok(case) => case,
-        Err(refusal) => return refusal.into(),
+        Err(refusal) => {
+            // So much that no limit could hold it: how many would be accepted is known all the same.
+            let fit = checks::frozen(trial, group, id)
+                .map_or_else(|| fit(trial, names, review, &admission), |_| None);
+            return refusal.with(fit).into();
+        }
     };
     let neutral = !case.needs && !case.moved;
     if neutral && review.makes.is_empty() {
@@ -288,7 +293,7 @@ fn unreadable(error: &Error) -> Refusal {
     }
 }
 
-/// How many replicas would be accepted, if exactly one role grows: found by trying.
+/// How many replicas would be accepted, if exactly one role grows: found by halving, in 64 tries at most.
 fn fit(
     trial: &mut Trial<'_>,
     names: &mut Names,

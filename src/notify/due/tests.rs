@@ -1,6 +1,8 @@
 //! A team with a budget of eight core-hours and two cores from the third hour on: four hours to the end.
 
-use super::{Due, Notice, Told, What};
+mod model;
+
+use super::{Due, Notice, Parts, Told, What};
 use crate::domain::{
     event::{Data, Event, EventId},
     ledger::{Ledger, Record},
@@ -60,7 +62,12 @@ impl World {
     }
 
     fn look(&self, at: Timestamp) -> Due {
-        Due::at(&self.ledger, &self.told, at, None)
+        let due = Due::at(&self.ledger, &self.told, at, None);
+        // Group by group it is the same.
+        let mut parts = Parts::default();
+        while parts.groups(&self.ledger, &self.told, at, 1) {}
+        assert_eq!(parts.end(&self.ledger, &self.told, at, None), due);
+        due
     }
 
     /// What is told at an instant, and told with that.

@@ -290,7 +290,7 @@ async fn the_daily_snapshot_is_written_by_the_one_that_should_and_a_new_replica_
             }
         };
         tokio::select! {
-            () = daily(&every_day, day, is_due) => {}
+            () = daily(&every_day, day, day, is_due) => {}
             () = story => {}
         }
         drop(end);

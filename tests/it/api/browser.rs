@@ -34,6 +34,12 @@ fn company() -> String {
     format!("http://{}", COMPANY.address)
 }
 
+/// Where ten thousand groups are served.
+fn crowd() -> String {
+    static CROWD: LazyLock<Company> = LazyLock::new(Company::crowd);
+    format!("http://{}", CROWD.address)
+}
+
 /// Each test, the case that it is, and the servers that the case asks.
 macro_rules! cases {
     ($($name:ident($($server:expr),+);)+) => {
@@ -47,6 +53,8 @@ cases! {
     hours_by_model_are_those_of_the_api(open());
     the_keyboard_reaches_everything(open());
     a_group_is_found_by_a_part_of_its_name(open());
+    branches_are_opened_and_closed(open());
+    ten_thousand_groups_can_be_walked_and_found(crowd());
     nothing_is_wider_than_a_phone(open());
     texts_stand_out_in_dark_and_in_light(open(), tenants());
     what_is_left_is_drawn_as_the_api_says(open());

@@ -1,7 +1,7 @@
 //! The commands that ask a server say what it says: as tables, JSON, YAML and CSV, with a token, and as a plugin of kubectl.
 
 use super::{SERVED, get, pages, queries, tenants};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     io::Write,
     net::SocketAddr,
@@ -89,22 +89,42 @@ fn a_pod_is_explained_and_events_are_the_lines_of_the_log() {
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
 }
 
+/// Whether so many replicas would fit, and what is said of it.
+fn fits(replicas: u64, more: &[&str]) -> (Option<i32>, String) {
+    let mut command = ask(SERVED.address, &[&["fits", "-"], more].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let manifest = queries::workload("StatefulSet", "shop", replicas).to_string();
+    child.stdin.take().unwrap().write_all(manifest.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
 #[test]
 fn what_does_not_fit_is_the_answer_no() {
-    let fits = |replicas: u64| {
-        let mut command = ask(SERVED.address, &["fits", "-"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let manifest = queries::workload("StatefulSet", "shop", replicas).to_string();
-        child.stdin.take().unwrap().write_all(manifest.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
-    };
-    let (code, told) = fits(1);
+    let (code, told) = fits(1, &[]);
     assert!(code == Some(0) && told.contains("yes"), "{told}");
-    let (code, told) = fits(1000);
+    let (code, told) = fits(1000, &[]);
     assert!(code == Some(1) && told.contains("QuotaExceeded"), "{told}");
     assert!(told.contains("of 1000 would fit"), "{told}");
+}
+
+#[test]
+fn however_many_are_asked_for_it_is_said_how_many_would_fit() {
+    let told = |replicas: u64| {
+        let (code, told) = fits(replicas, &["-o", "json"]);
+        assert_eq!(code, Some(1), "{told}");
+        serde_json::from_str::<Value>(&told).unwrap()
+    };
+    let fit = told(1000)["replicas"]["fit"].as_u64().unwrap();
+    assert!(fit > 0);
+    // The largest are more than any limit can say; nobody waits for the answer either way.
+    for replicas in [u64::from(u32::MAX), 1 << 62, (1 << 63) - 1] {
+        let told = told(replicas);
+        assert_eq!(told["replicas"], json!({"fit": fit, "asked": replicas}), "{told}");
+        let words = format!("; {fit} of {replicas} replicas would fit");
+        assert!(told["message"].as_str().unwrap().ends_with(&words), "{told}");
+    }
 }
 
 #[test]
@@ -120,6 +140,21 @@ fn a_token_comes_from_the_environment_and_without_one_that_is_said() {
     let mut narrowed = ask(SERVED.tenants, &["tree", "-o", "json", "--as-group", "language"]);
     let narrowed = told(&narrowed.env("BIZRQ_TOKEN", tenants::token("*")).output().unwrap());
     assert_eq!(serde_json::from_str::<Value>(&narrowed).unwrap()["groups"], own["groups"]);
+}
+
+#[test]
+fn a_token_goes_without_encryption_to_this_host_alone_unless_one_says_so() {
+    // An address of no host in particular, by which this one is reached.
+    let far = format!("http://0.0.0.0:{}", SERVED.tenants.port());
+    let ask = |more: &[&str]| {
+        let mut tree = Command::new(env!("CARGO_BIN_EXE_bizrq"));
+        tree.args(["tree", "--server", &far]).args(more);
+        tree.env("BIZRQ_TOKEN", tenants::token("language")).output().unwrap()
+    };
+    let refused = ask(&[]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(3) && said.contains("--plain-token"), "{said}");
+    assert!(told(&ask(&["--plain-token"])).contains("language"));
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn refusals_are_those_of_the_log_newest_first() {
 }
 
 /// The ledger of what was published by `at`, folded by hand.
-fn folded(at: Timestamp) -> Ledger {
+pub(super) fn folded(at: Timestamp) -> Ledger {
     let (mut ledger, mut decoder) = (Ledger::default(), Decoder::default());
     for (position, line) in (1..).zip(lines()) {
         let scanned = scan_text(&line).unwrap();

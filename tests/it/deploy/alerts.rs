@@ -94,6 +94,16 @@ const CASES: &[Case] = &[
         &[("outcome", "away")],
     ),
     (
+        "BizrqModelMismatch",
+        &[(r#"bizrq_notices_standing{alert="BizrqModelMismatch",pod="a"}"#, "1x10 0x60")],
+        &[
+            (r#"bizrq_notices_standing{alert="BizrqModelMismatch",pod="a"}"#, "0x5 2x60"),
+            (r#"bizrq_notices_standing{alert="BizrqLimitFull",pod="a"}"#, "0x60"),
+        ],
+        25,
+        &[],
+    ),
+    (
         "BizrqNoticesWait",
         &[(r#"bizrq_notices_waiting{pod="a"}"#, "1x2 0x60")],
         &[(r#"bizrq_notices_waiting{pod="a"}"#, "1x60")],

@@ -97,7 +97,7 @@ impl Stage {
         let metrics = Metrics::new(&Registry::new()).unwrap();
         let before = self.messages("BIZRQ_USAGE").await;
         let log = Arc::new(AnyLog::JetStream(log));
-        let teller = Teller::new(log, metrics, clock::now);
+        let teller = Teller::new(log, None, metrics, clock::now);
         let all = async {
             // Two keys of each group.
             while self.messages("BIZRQ_USAGE").await < before + 6 {

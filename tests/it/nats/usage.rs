@@ -18,6 +18,7 @@ use bizrq::{
         codec::message::token,
         jetstream::{JetStreamLog, Options},
     },
+    projection::{MemoryStore, Runner, Snapshots, runner},
     usage::{Error, Teller, event::UsageMetered, metrics::Metrics},
 };
 use prometheus::Registry;
@@ -35,7 +36,27 @@ async fn log(server: &Server) -> Arc<AnyLog> {
 
 fn teller(log: &Arc<AnyLog>) -> Teller {
     let metrics = Metrics::new(&Registry::new()).unwrap();
-    Teller::new(Arc::clone(log), metrics, clock::now)
+    Teller::new(Arc::clone(log), None, metrics, clock::now)
+}
+
+/// One that may begin with a snapshot, and from which position it read on.
+fn teller_from(log: &Arc<AnyLog>, snapshots: &Snapshots) -> (Teller, impl Fn() -> f64 + use<>) {
+    let registry = Registry::new();
+    let metrics = Metrics::new(&registry).unwrap();
+    let began = move || {
+        let families = registry.gather();
+        let began = families.iter().find(|family| family.name() == "bizrq_usage_began_position");
+        began.unwrap().get_metric()[0].get_gauge().get_value()
+    };
+    (Teller::new(Arc::clone(log), Some(snapshots.clone()), metrics, clock::now), began)
+}
+
+/// Adds what the log comes to now.
+async fn take_snapshot(log: &AnyLog, snapshots: &Snapshots) {
+    let (runner, mut projection) = Runner::new(MemoryStore::default(), runner::Options::default());
+    let folded = async move { projection.caught_up().await.unwrap() };
+    let store = runner.run(log, folded).await.unwrap().unwrap();
+    snapshots.copy(&store).unwrap().expect("it holds something");
 }
 
 async fn append(log: &AnyLog, events: &[Event<'static>]) {
@@ -107,6 +128,8 @@ async fn usage_is_told_once_whoever_tells_and_whoever_dies() {
         let log = log(&server).await;
         let (world, events) = world(law);
         let mut dice = world.dice();
+        let dir = tempfile::tempdir().unwrap();
+        let snapshots = Snapshots::new(dir.path(), 100);
         let mut rest = &events[..];
         let begun = Instant::now();
         // Two tell at once, and each is killed after a moment; so the log grows over a few seconds.
@@ -114,7 +137,7 @@ async fn usage_is_told_once_whoever_tells_and_whoever_dies() {
             let tellers: Vec<_> = [(); 2]
                 .iter()
                 .map(|()| {
-                    let teller = teller(&log);
+                    let (teller, _) = teller_from(&log, &snapshots);
                     let telling = async move {
                         while teller.tell().await.is_err() {
                             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -128,9 +151,12 @@ async fn usage_is_told_once_whoever_tells_and_whoever_dies() {
             rest = later;
             tokio::time::sleep(Duration::from_millis(dice.random_range(200..1_500))).await;
             tellers.iter().for_each(tokio::task::JoinHandle::abort);
+            take_snapshot(&log, &snapshots).await;
         }
-        let last = tokio::time::timeout(Duration::from_secs(4), teller(&log).tell()).await;
+        let (teller_from_rows, began) = teller_from(&log, &snapshots);
+        let last = tokio::time::timeout(Duration::from_secs(4), teller_from_rows.tell()).await;
         assert!(last.is_err(), "it goes on telling: {last:?}");
+        assert!(began() > 0.0, "the log is not read from its first record again");
         let told = told(&server).await;
         assert!(told.iter().any(|(subject, _)| subject.ends_with("%2E%20%2A%3E")));
         compare(&world, &events, &told);

@@ -190,6 +190,11 @@ impl Process {
         found.unwrap()
     }
 
+    /// Whether it said so.
+    pub(super) fn says(&self, message: &str) -> bool {
+        self.said.lock().unwrap().iter().any(|line| line["message"] == message)
+    }
+
     pub(super) fn wait_until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !is_so() {

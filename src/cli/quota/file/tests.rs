@@ -98,7 +98,7 @@ fn what_kubectl_would_read_as_octal_is_not_read_otherwise() {
     let good = parsed(&with("limits.cpu: \"010\", pods: '+010', limits.memory: 10"));
     assert_eq!((good.faults.len(), good.good.len()), (0, 1));
     assert_eq!(
-        good.good[0].spec.hard.iter().map(|(_, q)| q.to_string()).collect::<Vec<_>>(),
+        good.good[0].spec.hard.values().map(ToString::to_string).collect::<Vec<_>>(),
         ["10", "10", "10"]
     );
 }

@@ -8,7 +8,7 @@ use bizrq::{
         time::Timestamp,
     },
     event_log::{AnyLog, EventLog, NewEvent},
-    projection::{MemoryStore, Runner, runner},
+    projection::{MemoryStore, Projection, Runner, runner},
 };
 use serde_json::{Value, json};
 use std::{
@@ -43,6 +43,7 @@ const HOSTILE: &[&str] = &[
 pub(super) struct Company {
     pub(super) address: SocketAddr,
     log: Arc<AnyLog>,
+    projection: Projection,
     told: AtomicU64,
     runtime: Runtime,
     _dir: TempDir,
@@ -50,21 +51,47 @@ pub(super) struct Company {
 
 impl Company {
     pub(super) fn open() -> Self {
+        let company = Self::empty();
+        company.begin();
+        company
+    }
+
+    /// One company, a hundred departments, and a hundred teams in each.
+    pub(super) fn crowd() -> Self {
+        let company = Self::empty();
+        let spec = |parent: &str, cores: u32| json!({"parent": parent, "hard": {"limits.cpu": cores.to_string()}});
+        let mut all = vec![("all".to_owned(), spec("", 1_000_000))];
+        for dept in 0..100 {
+            let name = format!("dept-{dept:02}");
+            let team = |team: u32| (format!("team-{dept:02}-{team:02}"), spec(&name, 10 + team));
+            all.push((name.clone(), spec("all", 10_000)));
+            all.extend((0..100).map(team));
+        }
+        company.append(all.iter().map(|(name, spec)| {
+            let data = json!({"uid": name, "resourceVersion": "1", "generation": 1, "spec": spec});
+            (Kind::QuotaDeclared, format!("quotas/{name}"), "2026-11-02T00:00:00Z", data)
+        }));
+        let mut folded = company.projection.clone();
+        company.runtime.block_on(folded.wait_for(all.len() as u64)).unwrap();
+        company
+    }
+
+    fn empty() -> Self {
         let (dir, runtime) = (tempfile::tempdir().unwrap(), Runtime::new().unwrap());
         let log = runtime.block_on(AnyLog::open(dir.path().to_str().unwrap())).unwrap();
         let log = Arc::new(log);
-        let address = runtime.block_on(async {
+        let (address, projection) = runtime.block_on(async {
             let options = runner::Options::default();
             let (runner, projection) = Runner::new(MemoryStore::default(), options);
             let folded = Arc::clone(&log);
             tokio::spawn(async move { runner.run(&*folded, std::future::pending::<()>()).await });
             let access = api::Access::default();
             let log = Arc::clone(&log);
-            serve(api::Source { log, projection, now, access, judge: None }).await
+            let source =
+                api::Source { log, projection: projection.clone(), now, access, judge: None };
+            (serve(source).await, projection)
         });
-        let company = Self { address, log, told: AtomicU64::new(0), runtime, _dir: dir };
-        company.begin();
-        company
+        Self { address, log, projection, told: AtomicU64::new(0), runtime, _dir: dir }
     }
 
     fn begin(&self) {
@@ -129,16 +156,22 @@ impl Company {
     }
 
     fn tell(&self, kind: Kind, subject: &str, at: &str, data: &Value) {
-        let at = Timestamp::parse(at).unwrap();
-        let event = Event {
-            id: EventId(self.told.fetch_add(1, Ordering::Relaxed).into()),
-            source: "/clusters/east".into(),
-            subject: subject.into(),
-            time: at,
-            recorded_at: at,
-            data: Data::deserialize(kind, data).unwrap(),
-        };
-        let event = NewEvent::new(&event).unwrap();
-        self.runtime.block_on(self.log.append(vec![event])).unwrap();
+        self.append([(kind, subject.to_owned(), at, data.clone())]);
+    }
+
+    fn append<'a>(&self, told: impl IntoIterator<Item = (Kind, String, &'a str, Value)>) {
+        let events = told.into_iter().map(|(kind, subject, at, data)| {
+            let at = Timestamp::parse(at).unwrap();
+            let event = Event {
+                id: EventId(self.told.fetch_add(1, Ordering::Relaxed).into()),
+                source: "/clusters/east".into(),
+                subject: subject.into(),
+                time: at,
+                recorded_at: at,
+                data: Data::deserialize(kind, &data).unwrap(),
+            };
+            NewEvent::new(&event).unwrap()
+        });
+        self.runtime.block_on(self.log.append(events.collect())).unwrap();
     }
 }
