@@ -295,10 +295,15 @@ impl Book {
 
     /// Looks at what a pod in `group` will touch, as far as the steps before have come; see [`super::ledger::ahead`].
     pub(super) fn look(&self, group: GroupId, workload: Option<u32>, step: u8) -> Milli {
-        let work = workload.filter(|_| step == 0).and_then(|slot| self.works.row(slot));
-        let work = work.map_or(0, |work| {
-            let known = [work.gone, work.had_pods, work.observed.is_some(), work.open.is_some()];
-            Milli::from(work.members.count()) ^ Milli::from(known.contains(&true))
+        let work = workload.and_then(|slot| self.works.row(slot));
+        let work = work.map_or(0, |work| match step {
+            0 => {
+                let known =
+                    [work.gone, work.had_pods, work.observed.is_some(), work.open.is_some()];
+                Milli::from(work.members.count()) ^ Milli::from(known.contains(&true))
+            }
+            1 => work.members.look(),
+            _ => 0,
         });
         self.tree.look(group, step) ^ work
     }

@@ -114,6 +114,15 @@ impl Pods {
         }
     }
 
+    /// Looks at their sum; see [`crate::domain::ledger::ahead`].
+    pub(super) fn look(&self) -> Milli {
+        match self {
+            Self::Mixed(_, sum) => sum.iter().fold(0, |seen, (_, amount)| seen ^ amount),
+            // A product, of what many workloads share.
+            Self::None | Self::Alike(..) => 0,
+        }
+    }
+
     /// Their sum under `key`.
     pub(super) fn get(&self, key: KeyId) -> Milli {
         match self {
