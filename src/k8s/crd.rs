@@ -129,6 +129,8 @@ pub struct BizGroupResourceQuotaStatus {
     /// The generation of the specification that this is about
     pub observed_generation: i64,
     /// The position in the log that this follows from
+    // API servers know no `uint64`, and newer ones warn of it.
+    #[schemars(extend("format" = "int64"))]
     pub position: u64,
 }
 

@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// Quota objects of two clusters would be told, each in place of the other's.
     #[error(
-        "cluster {cluster}: the log has the quota objects of cluster {elsewhere}, and nobody said whose count; give every \
+        "cluster {cluster}: the quota objects of cluster {elsewhere} were there first, and nobody said whose count; give every \
          bizrq --quota-cluster {elsewhere}, or, if those are to go and {cluster}'s to come, --quota-cluster {cluster}"
     )]
     Quotas {

@@ -199,7 +199,7 @@ impl<L: EventLog + 'static> Observer<L> {
             tokio::select! {
                 result = &mut bound, if !is_bound => {
                     is_bound = true;
-                    self.tell_bound(lead.as_deref_mut(), result?).await;
+                    self.tell_bound(lead.as_deref_mut(), result?).await?;
                 }
                 told = watching.next() => {
                     let Some((number, update, gone)) = told else { return Ok(()) };

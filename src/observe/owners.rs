@@ -89,6 +89,17 @@ pub struct Owners {
     nodes: Map<Arc<str>, Timeline>,
 }
 
+/// When a version was written: at the newest instant on it, unless that is no newer than the newest on the version
+/// before it; then when it was learned, if the server may leave no instant on a write.
+pub fn written(
+    newest: Timestamp,
+    before: Option<Timestamp>,
+    learned: Option<Timestamp>,
+) -> Timestamp {
+    let is_dated = before.is_none_or(|before| before < newest);
+    learned.filter(|_| !is_dated).map_or(newest, |learned| newest.max(learned))
+}
+
 impl Assignment {
     /// Whether a pod counts under the same.
     #[must_use]
@@ -142,15 +153,10 @@ impl Timeline {
         self.0.last().map(|v| &v.declared)
     }
 
-    /// Versions, and when they were written: what is no newer by its own instants than the version before it was
-    /// written when it was learned.
+    /// Versions, and when they were written.
     fn dated(&self) -> impl Iterator<Item = (u64, Timestamp)> {
         let mut before = None;
-        self.0.iter().map(move |v| {
-            let is_dated = before.replace(v.time).is_none_or(|before| before < v.time);
-            let learned = v.learned.filter(|_| !is_dated);
-            (v.version, v.time.max(learned.unwrap_or(v.time)))
-        })
+        self.0.iter().map(move |v| (v.version, written(v.time, before.replace(v.time), v.learned)))
     }
 
     /// Every owner, of neighbouring versions with one owner once.

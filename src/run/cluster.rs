@@ -217,7 +217,12 @@ pub(super) fn keep_mirrors(
 ) {
     let ((name, origin), projection) = (cluster, shared.projection.clone());
     let (of_specs, of_statuses) = (name.to_owned(), name.to_owned());
-    let mirrors = status::mirrors::Mirrors::new(client.clone(), projection.clone(), origin);
+    let mirrors = status::mirrors::Mirrors::new(
+        client.clone(),
+        projection.clone(),
+        Arc::clone(metrics),
+        [name, origin],
+    );
     let (end, leading) = (tasks.staged().until(Stage::Watch), leads.clone());
     tasks.spawn(Stage::Watch, format!("mirrors in {name}"), async move {
         let failed =

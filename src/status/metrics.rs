@@ -1,12 +1,14 @@
-//! What is counted of statuses. Labels have names from short lists.
+//! What is counted of statuses and mirrors. Labels have names from short lists, and names of clusters.
 
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Metrics {
     patches: IntCounterVec,
     superseded: IntCounter,
+    mirrors: IntCounterVec,
+    in_the_way: IntGaugeVec,
 }
 
 /// What became of a patch.
@@ -31,11 +33,22 @@ impl Metrics {
         let patches =
             Opts::new("bizrq_status_patches_total", "Statuses written, by what became of it");
         let drops = Opts::new("bizrq_status_drops_total", "Statuses that were never written");
+        let mirrors =
+            Opts::new("bizrq_mirrors_written_total", "Mirrors written, by what became of it");
+        let in_the_way = Opts::new(
+            "bizrq_mirrors_in_the_way",
+            "Quota objects that are no mirrors and have the name of one",
+        );
         let patches = IntCounterVec::new(patches, &["outcome"])?;
         let drops = IntCounterVec::new(drops, &["why"])?;
         registry.register(Box::new(patches.clone()))?;
         registry.register(Box::new(drops.clone()))?;
-        Ok(Self { patches, superseded: drops.with_label_values(&["superseded"]) })
+        let mirrors = IntCounterVec::new(mirrors, &["cluster", "outcome"])?;
+        let in_the_way = IntGaugeVec::new(in_the_way, &["cluster"])?;
+        registry.register(Box::new(mirrors.clone()))?;
+        registry.register(Box::new(in_the_way.clone()))?;
+        let superseded = drops.with_label_values(&["superseded"]);
+        Ok(Self { patches, superseded, mirrors, in_the_way })
     }
 
     pub(super) fn patched(&self, patched: &Patched) {
@@ -51,5 +64,16 @@ impl Metrics {
     /// So many were replaced by newer ones before they were written.
     pub(super) fn superseded(&self, count: u64) {
         self.superseded.inc_by(count);
+    }
+
+    /// A mirror in `cluster` was made, changed or removed, or that failed.
+    pub(super) fn mirrored(&self, cluster: &str, outcome: &str) {
+        self.mirrors.with_label_values(&[cluster, outcome]).inc();
+    }
+
+    /// So many objects in `cluster` have the name of a mirror and are none.
+    pub(super) fn in_the_way(&self, cluster: &str, objects: usize) {
+        let objects = i64::try_from(objects).unwrap_or(i64::MAX);
+        self.in_the_way.with_label_values(&[cluster]).set(objects);
     }
 }

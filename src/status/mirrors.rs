@@ -2,7 +2,7 @@
 //! shows the tree everywhere. Whoever leads that cluster writes what the ledger says, and takes away what it says no
 //! more. An object of the same name that is no mirror is somebody's, and is left alone.
 
-use super::{PAGE, PATIENCE, while_leading};
+use super::{PAGE, PATIENCE, metrics::Metrics, while_leading};
 use crate::{
     k8s::{
         crd::{BizGroupResourceQuota, BizGroupResourceQuotaSpec},
@@ -17,6 +17,7 @@ use kube::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -41,6 +42,9 @@ type Specs = BTreeMap<String, BizGroupResourceQuotaSpec>;
 pub struct Mirrors {
     api: Api<BizGroupResourceQuota>,
     projection: Projection,
+    metrics: Arc<Metrics>,
+    /// The cluster that has them.
+    cluster: String,
     /// The cluster whose objects count.
     origin: String,
 }
@@ -56,15 +60,26 @@ enum Change {
 }
 
 impl Mirrors {
-    /// Copies of the objects of the cluster `origin`, behind `client`.
+    /// Copies, in the cluster behind `client`, of the objects of another, `origin`.
     #[must_use]
-    pub fn new(client: Client, projection: Projection, origin: &str) -> Self {
-        Self { api: Api::all(client), projection, origin: origin.to_owned() }
+    pub fn new(
+        client: Client,
+        projection: Projection,
+        metrics: Arc<Metrics>,
+        [cluster, origin]: [&str; 2],
+    ) -> Self {
+        let [cluster, origin] = [cluster, origin].map(str::to_owned);
+        Self { api: Api::all(client), projection, metrics, cluster, origin }
     }
 
     /// Writes while `leads` says so, until `end` comes true. `failed` hears what is not as it must be, and why.
     pub async fn run(self, leads: watch::Receiver<bool>, end: impl Future, failed: impl Fn(&str)) {
-        while_leading(leads, end, || self.keep(&failed)).await;
+        let keep = async || {
+            // Of whoever lost the lead nothing is shown any more.
+            let _shown = Shown(&self);
+            self.keep(&failed).await;
+        };
+        while_leading(leads, end, keep).await;
     }
 
     async fn keep(&self, failed: &impl Fn(&str)) {
@@ -105,12 +120,23 @@ impl Mirrors {
                 "{name}: an object that is no mirror has this name, and is left alone"
             ));
         }
+        self.metrics.in_the_way(&self.cluster, others.len());
         *left_alone = others;
         let mut outcome = Ok(());
         for change in changes {
-            if let Err(why) = self.apply(change).await {
-                outcome = Err(why);
-            }
+            let done = match &change {
+                Change::Make(_) => "made",
+                Change::Write(_) => "changed",
+                Change::Remove(..) => "removed",
+            };
+            let done = match self.apply(change).await {
+                Ok(()) => done,
+                Err(why) => {
+                    outcome = Err(why);
+                    "failed"
+                }
+            };
+            self.metrics.mirrored(&self.cluster, done);
             sleep(PACE).await;
         }
         outcome
@@ -150,6 +176,15 @@ impl Mirrors {
                 }
             }
         }
+    }
+}
+
+/// What is shown while this replica leads.
+struct Shown<'m>(&'m Mirrors);
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.in_the_way(&self.0.cluster, 0);
     }
 }
 

@@ -14,6 +14,8 @@
 // The server's harness serves the tests, which use more of it.
 #![allow(dead_code)]
 
+#[path = "../it/webhook/answering.rs"]
+mod answering;
 #[path = "webhook/load.rs"]
 mod load;
 #[path = "../it/nats/server.rs"]

@@ -54,6 +54,19 @@ fn it_is_cluster_scoped_has_a_short_name_a_status_and_columns() {
     assert_eq!(columns, ["Parent", "CPU", "Memory", "GPU", "Cash left", "Ready", "Age"]);
 }
 
+/// API servers warn of others.
+#[test]
+fn its_formats_are_those_that_kubernetes_knows() {
+    fn look(schema: &Value, place: &str) {
+        if let Some(format) = schema["format"].as_str() {
+            assert!(["int32", "int64", "date-time"].contains(&format), "{place}: {format}");
+        }
+        let members = schema.as_object().into_iter().flatten();
+        members.for_each(|(name, inner)| look(inner, &format!("{place}.{name}")));
+    }
+    look(&definition()["spec"]["versions"][0]["schema"], "");
+}
+
 /// What a structural schema must be: every level has a type, but where an amount may be a number or a text.
 #[test]
 fn its_schema_is_structural() {

@@ -3,6 +3,7 @@
 mod alerts;
 mod chart;
 mod dashboard;
+mod helm;
 
 use bizrq::{
     k8s::kinds::Kinds,
@@ -50,25 +51,6 @@ fn what_is_rendered_is_what_the_chart_says() {
     }
     let found = fs::read_to_string(&path).unwrap_or_default();
     assert!(found == expected, "deploy/rendered.yaml is old: run `make manifests`");
-}
-
-#[test]
-fn helm_renders_the_same_where_there_is_one() {
-    let chart = root().join("deploy/chart");
-    let mut helm = Command::new("helm");
-    helm.args(["template", "bizrq"]).arg(chart).args(["--namespace", "bizrq"]);
-    let Ok(output) = helm.output() else {
-        crate::shared::skip("helm_renders_the_same_where_there_is_one", "no helm here");
-        return;
-    };
-    let text = String::from_utf8(output.stdout).unwrap();
-    let key = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
-    let sorted = |text: &str| {
-        let mut all = documents(text);
-        all.sort_by_key(key);
-        all
-    };
-    assert_eq!(sorted(&text), sorted(&Chart::read().render()));
 }
 
 #[test]

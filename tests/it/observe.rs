@@ -3,6 +3,7 @@
 pub(crate) mod api;
 mod context;
 pub(crate) mod facts;
+mod joined;
 mod moves;
 pub(crate) mod played;
 pub(crate) mod stand;

@@ -3,7 +3,7 @@
 //! A test that does not find it says so on a line that `.ci/run` counts.
 
 use std::{
-    env,
+    env, fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -28,6 +28,21 @@ pub(crate) fn replay(test: &str) -> Option<PathBuf> {
     }
     skip(test, "no bizrq-replay beside bizrq; run `cargo test --workspace`");
     None
+}
+
+/// The Helms that are here, with their names; a line for each that is not.
+pub(crate) fn helms(test: &str) -> Vec<(&'static str, PathBuf)> {
+    let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/servers");
+    let found = ["helm-3", "helm-4"].into_iter().filter_map(|name| {
+        if let Ok(reason) = fs::read_to_string(servers.join(format!("{name}.missing"))) {
+            skip(test, &format!("no {name}: {}", reason.trim()));
+            return None;
+        }
+        let path = servers.join(name);
+        assert!(path.exists(), "{} is missing: run tests/servers.sh", path.display());
+        Some((name, path))
+    });
+    found.collect()
 }
 
 /// Says that a test was not run. Written past the harness, which would keep a passing test's words to itself.

@@ -1,5 +1,6 @@
 //! The webhook's server and its certificates, by a real client over real TLS where there is something to see.
 
+mod answering;
 mod answers;
 mod asking;
 mod certificates;

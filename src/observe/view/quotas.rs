@@ -11,7 +11,7 @@ use crate::{
         time::Timestamp,
     },
     k8s::crd::QuotaObject,
-    observe::inventory::Named,
+    observe::{inventory::Named, owners::written},
 };
 
 /// By uid, what was told last, and the newest instant on it.
@@ -36,9 +36,7 @@ impl View {
         if known.as_ref().is_some_and(|(told, _)| *told == spec) {
             return;
         }
-        let is_dated = known.is_none_or(|(_, before)| before < newest);
-        let learned = self.learned(received).filter(|_| !is_dated);
-        let time = newest.max(learned.unwrap_or(newest));
+        let time = written(newest, known.map(|(_, before)| before), self.learned(received));
         let declared = QuotaDeclared {
             uid: Text::from(meta.uid.clone()),
             resource_version: Text::from(meta.resource_version.clone()),

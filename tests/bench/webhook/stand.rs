@@ -1,23 +1,18 @@
 //! What is measured: the webhook over a log, and beside it a server that says yes without a thought.
 
-use crate::server::{Server as Nats, Version};
+use crate::{
+    answering::{answering, declared},
+    server::{Server as Nats, Version},
+};
 use axum::{Router, body::Bytes, routing::post};
 use axum_server::tls_rustls::RustlsConfig;
 use bizrq::{
     clock,
-    decider::{self, transport::Alone},
-    domain::{
-        event::{Data, Event, EventId, QuotaDeclared},
-        ident,
-        quota::TypedSpec,
-        time::HOUR_MS,
-    },
+    domain::{quota::TypedSpec, time::HOUR_MS},
     event_log::{AnyLog, EventLog, NewEvent},
-    k8s::kinds::Kinds,
-    projection::{MemoryStore, Runner, runner},
     webhook::{
         Options,
-        clusters::{Cluster, Clusters},
+        clusters::Cluster,
         metrics::Metrics,
         server::{Limits, Server},
         tls::{Current, Pair, issue, server_config},
@@ -46,7 +41,8 @@ pub(super) enum Kind {
 /// A server on a runtime of its own.
 pub(super) struct Stand {
     pub(super) address: SocketAddr,
-    bundle: String,
+    /// Whom its clients are to believe, in PEM.
+    pub(super) bundle: String,
     runtime: Runtime,
     _folder: TempDir,
     _nats: Option<Nats>,
@@ -122,16 +118,9 @@ fn echo(current: Arc<Current>) -> SocketAddr {
 
 async fn webhook(current: Arc<Current>, place: &str) -> SocketAddr {
     let log = Arc::new(AnyLog::open(place).await.unwrap());
-    log.append(vec![declared()]).await.unwrap();
-    let (runner, projection) = Runner::new(MemoryStore::default(), runner::Options::default());
-    let options = decider::Options::default();
-    let (decider, worker) = decider::new(Arc::clone(&log), projection.clone(), Alone, options);
-    tokio::spawn(async move { runner.run(&*log, pending::<()>()).await.map(drop).unwrap() });
-    tokio::spawn(worker.run(pending::<()>()));
-    projection.clone().caught_up().await.unwrap();
+    log.append(vec![endless()]).await.unwrap();
     let east = Cluster { options: Options::new("east"), context: Arc::default() };
-    let kinds = Arc::new(Kinds::builtin().unwrap());
-    let clusters = Clusters::new(kinds, [east], decider, projection);
+    let (clusters, _) = answering(log, east).await;
     let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = Server::bind(any, clusters, current, metrics, Limits::default()).unwrap();
@@ -141,16 +130,8 @@ async fn webhook(current: Arc<Current>, place: &str) -> SocketAddr {
 }
 
 /// A quota that nobody will ever fill.
-fn declared() -> NewEvent {
+fn endless() -> NewEvent {
     let hard = vec![("limits.cpu", "1000000000"), ("limits.memory", "1000000Ti")];
-    let spec = TypedSpec { parent: "", hard, charge: "", models: "", ..TypedSpec::default() }
-        .accept("team-a")
-        .unwrap();
-    let (uid, version) = ("u".into(), "7".into());
-    let data = QuotaDeclared { uid, resource_version: version, generation: 1, spec };
-    let data = Data::QuotaDeclared(data);
-    let (source, time) = ("/clusters/east", clock::now());
-    let id = ident::fact(source, time, &data).unwrap_or(EventId(1));
-    let (source, subject) = (source.into(), "quotas/team-a".into());
-    NewEvent::new(&Event { id, source, subject, time, recorded_at: time, data }).unwrap()
+    let spec = TypedSpec { parent: "", hard, charge: "", models: "", ..TypedSpec::default() };
+    declared("east", "team-a", &spec)
 }

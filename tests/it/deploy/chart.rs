@@ -22,7 +22,11 @@ const FOUND: &str = "$namespace";
 const LOOKUP: &str = r#"$namespace := lookup "v1" "Namespace" "" ."#;
 /// … and its label.
 const LABELLED: &str = r#"(hasKey (default dict $namespace.metadata.labels) "bizrq.io/excluded")"#;
-const CONDITIONS: &str = r#"semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version"#;
+/// What it asks of the cluster's version: the second number is at least this.
+fn at_least(condition: &str) -> Option<u32> {
+    let minor = condition.strip_prefix(r#"semverCompare ">=1."#)?;
+    minor.strip_suffix(r#"-0" .Capabilities.KubeVersion.Version"#)?.parse().ok()
+}
 
 /// A piece of a template.
 #[derive(Debug)]
@@ -184,8 +188,10 @@ impl Chart {
         match path {
             FOUND => return namespace().is_some().into(),
             LABELLED => return (namespace() == Some(&true)).into(),
-            CONDITIONS => return (self.minor >= 30).into(),
             _ => {}
+        }
+        if let Some(minor) = at_least(path) {
+            return (self.minor >= minor).into();
         }
         let inner = path.strip_prefix(".Values.");
         let inner = inner.unwrap_or_else(|| panic!("the chart's renderer knows no `{path}`"));

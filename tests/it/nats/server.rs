@@ -229,6 +229,11 @@ impl Process {
         Self { server, watcher: watcher.unwrap() }
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.server.id()
+    }
+
     /// Whether, and how, it ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.server.try_wait().unwrap()
@@ -236,7 +241,7 @@ impl Process {
 
     /// Sends a signal, by its name without `SIG`.
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.server.id().to_string();
+        let pid = self.id().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status();
         assert!(sent.unwrap().success(), "kill -{name} {pid}");
     }

@@ -1,16 +1,11 @@
 //! Mirrors of quota objects: what they say is what was declared, and reviews let through nothing else.
 
+use super::answering::{answering, declared};
 use bizrq::{
-    decider::{self, transport::Alone},
-    domain::{
-        event::{Data, Event, EventId, QuotaDeclared},
-        ident,
-        quota::{TypedPeriod, TypedSpec},
-        time::ORIGIN,
-    },
-    event_log::{EventLog, NewEvent, memory::MemoryLog},
-    k8s::{kinds::Kinds, mirror},
-    projection::{MemoryStore, Projection, Runner, runner},
+    domain::quota::{TypedPeriod, TypedSpec},
+    event_log::{EventLog, memory::MemoryLog},
+    k8s::mirror,
+    projection::Projection,
     webhook::{
         Options,
         clusters::{Cluster, Clusters},
@@ -18,23 +13,8 @@ use bizrq::{
     },
 };
 use serde_json::{Value, json};
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
-
-fn declared(name: &str, spec: &TypedSpec<'_>) -> NewEvent {
-    let spec = spec.accept(name).unwrap();
-    let data = QuotaDeclared {
-        uid: format!("uid-{name}").into(),
-        resource_version: "7".into(),
-        generation: 1,
-        spec,
-    };
-    let (source, data) = ("/clusters/main", Data::QuotaDeclared(data));
-    let id = ident::fact(source, ORIGIN, &data).unwrap_or(EventId(1));
-    let (subject, time) = (format!("quotas/{name}").into(), ORIGIN);
-    NewEvent::new(&Event { id, source: source.into(), subject, time, recorded_at: time, data })
-        .unwrap()
-}
 
 /// A root and a team, with everything that can be said.
 fn specs() -> [(&'static str, TypedSpec<'static>); 2] {
@@ -69,20 +49,15 @@ fn specs() -> [(&'static str, TypedSpec<'static>); 2] {
     [("dept", root), ("team", team)]
 }
 
-async fn answering(mirrored: bool) -> (Clusters, Projection) {
+/// Reviews of `west`, where the quota objects of `main` count, and are mirrored or not.
+async fn reviews(mirrored: bool) -> (Clusters, Projection) {
     let log = Arc::new(MemoryLog::default());
-    log.append(specs().iter().map(|(name, spec)| declared(name, spec)).collect()).await.unwrap();
-    let (runner, projection) = Runner::new(MemoryStore::default(), runner::Options::default());
-    let options = decider::Options::default();
-    let (decider, worker) = decider::new(Arc::clone(&log), projection.clone(), Alone, options);
-    tokio::spawn(async move { runner.run(&*log, pending::<()>()).await.map(drop).unwrap() });
-    tokio::spawn(worker.run(pending::<()>()));
-    projection.clone().caught_up().await.unwrap();
+    let specs = specs();
+    let events = specs.iter().map(|(name, spec)| declared("main", name, spec));
+    log.append(events.collect()).await.unwrap();
     let quotas_elsewhere = Some("main".to_owned());
     let options = Options { quotas_elsewhere, mirrored, ..Options::new("west") };
-    let west = Cluster { options, context: Arc::default() };
-    let kinds = Arc::new(Kinds::builtin().unwrap());
-    (Clusters::new(kinds, [west], decider, projection.clone()), projection)
+    answering(log, Cluster { options, context: Arc::default() }).await
 }
 
 /// A mirror with everything that the ledger says of `name`.
@@ -106,7 +81,7 @@ fn with_cpu(object: &Value, amount: &str) -> Value {
 
 #[tokio::test]
 async fn a_mirror_says_exactly_what_was_declared() {
-    let (_, projection) = answering(true).await;
+    let (_, projection) = reviews(true).await;
     let mirrors = mirror::specs(&projection.ledger());
     assert_eq!(mirrors.keys().collect::<Vec<_>>(), ["dept", "team"]);
     for (name, spec) in specs() {
@@ -118,7 +93,7 @@ async fn a_mirror_says_exactly_what_was_declared() {
 
 #[tokio::test]
 async fn a_mirror_changes_to_what_is_declared_and_to_nothing_else() {
-    let (clusters, projection) = answering(true).await;
+    let (clusters, projection) = reviews(true).await;
     let (is, other) =
         (mirror_of(&projection, "dept"), with_cpu(&mirror_of(&projection, "dept"), "7"));
     let mut gone = is.clone();
@@ -145,7 +120,7 @@ async fn a_mirror_changes_to_what_is_declared_and_to_nothing_else() {
         ("CREATE", &without_label(&other), &none, true),
         ("DELETE", &none, &without_label(&is), true),
     ];
-    let (careless, _) = answering(false).await;
+    let (careless, _) = reviews(false).await;
     for (n, (operation, object, old, may)) in cases.into_iter().enumerate() {
         let name = [object, old].into_iter().find_map(|o| o["metadata"]["name"].as_str()).unwrap();
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
