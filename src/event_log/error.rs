@@ -137,6 +137,18 @@ pub enum ReadError {
     Stream(#[from] super::jetstream::StreamError),
 }
 
+impl ReadError {
+    /// Whether the log could not be asked, which may pass, and nothing is wrong with it as far as is known.
+    #[must_use]
+    pub const fn is_away(&self) -> bool {
+        #[cfg(feature = "jetstream")]
+        if let Self::Stream(super::jetstream::StreamError::Away { .. }) = self {
+            return true;
+        }
+        false
+    }
+}
+
 /// What is wrong with a line of a log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {

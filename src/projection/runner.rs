@@ -39,14 +39,14 @@ pub use status::{Found, Projection, Status, Stopped};
 use std::{
     collections::BTreeSet,
     future::Future,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 use tokio::{
     sync::{Notify, watch},
     task::{JoinError, JoinHandle, spawn_blocking},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 /// How a log is projected.
@@ -137,6 +137,9 @@ const APPLY_RECORDS: usize = 256;
 /// So long the fold waits at most to hear where the log ends.
 const HEAD_WAIT: Duration = Duration::from_secs(1);
 
+/// Between two questions to a log that is away.
+const RETRY: Duration = Duration::from_millis(200);
+
 impl Default for Options {
     /// A restart folds at most 100,000 records again (a tenth of a second), or what came in two seconds.
     fn default() -> Self {
@@ -202,8 +205,9 @@ impl<S: Store> Runner<S> {
 
     async fn fold<L: EventLog>(&mut self, log: &L, end: impl Future) -> Result<(), Error> {
         let mut end = pin!(end);
+        let Some(reader) = self.start(log, end.as_mut()).await? else { return Ok(()) };
         // A reading goes on over commits: what a reader has begun with a slow server would else begin again for ever.
-        let mut reading = pin!(next(self.start(log).await?));
+        let mut reading = pin!(next(reader));
         let mut due = Instant::now() + self.options.commit_every;
         loop {
             let read = tokio::select! {
@@ -221,8 +225,12 @@ impl<S: Store> Runner<S> {
                 () = sleep_until(due) => None,
             };
             if let Some((reader, records)) = read {
-                let borne_out = self.take(&records?)?;
-                reading.set(next(if borne_out { reader } else { self.start(log).await? }));
+                let reader = match self.take(&records?)? {
+                    true => Some(reader),
+                    false => self.start(log, end.as_mut()).await?,
+                };
+                let Some(reader) = reader else { break };
+                reading.set(next(reader));
             }
             let is_due = Instant::now() >= due;
             if is_due {
@@ -252,8 +260,17 @@ impl<S: Store> Runner<S> {
     }
 
     /// Finds where to begin, and reads the log from there: from the last record of rows on, to see that it is theirs.
-    async fn start<L: EventLog>(&mut self, log: &L) -> Result<L::Reader, Error> {
-        self.head = log.head().await?;
+    /// A log that is away is waited for, as later by the reader; `None` when `end` comes before it.
+    async fn start<L: EventLog>(
+        &mut self,
+        log: &L,
+        end: Pin<&mut impl Future>,
+    ) -> Result<Option<L::Reader>, Error> {
+        self.head = tokio::select! {
+            biased;
+            _ = end => return Ok(None),
+            head = head(log) => head?,
+        };
         let head = self.head.position;
         self.status.send_modify(|status| status.head = head);
         self.begin().await?;
@@ -267,7 +284,7 @@ impl<S: Store> Runner<S> {
             let ledger = self.ledger.read().unwrap_or_else(PoisonError::into_inner);
             self.claim.leaf = Some(ledger.leaf());
         }
-        Ok(log.read(began.max(1))?)
+        Ok(Some(log.read(began.max(1))?))
     }
 
     async fn begin(&mut self) -> Result<(), Error> {
@@ -442,6 +459,16 @@ impl<S: Store> Runner<S> {
 
     fn position(&self) -> Position {
         self.ledger.read().unwrap_or_else(PoisonError::into_inner).position()
+    }
+}
+
+/// Where the log ends, once it is there to be asked.
+async fn head<L: EventLog>(log: &L) -> Result<Head, ReadError> {
+    loop {
+        match log.head().await {
+            Err(error) if error.is_away() => sleep(RETRY).await,
+            head => return head,
+        }
     }
 }
 

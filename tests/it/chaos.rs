@@ -4,7 +4,7 @@
 mod away;
 mod behind;
 mod child;
-mod kills;
+pub(crate) mod kills;
 mod repeats;
 mod rows;
 

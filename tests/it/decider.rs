@@ -2,6 +2,7 @@
 
 mod away;
 mod basics;
+mod clustered;
 mod company;
 mod drawing;
 mod faults;

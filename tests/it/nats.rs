@@ -12,7 +12,7 @@ pub(crate) mod server;
 
 mod archives;
 mod clients;
-mod clustered;
+pub(crate) mod clustered;
 mod commands;
 mod credentials;
 mod faults;
@@ -20,7 +20,7 @@ mod harness;
 mod log;
 pub(crate) mod notices;
 mod permissions;
-mod quorum;
+pub(crate) mod quorum;
 mod rollover;
 mod tenants;
 mod unsafe_streams;

@@ -12,15 +12,16 @@ use crate::{
 use bizrq::{
     decider::{self, Answer},
     event_log::{AppendError, EventLog, Reader, conformance::fact, jetstream::JetStreamLog},
+    projection::{MemoryStore, Runner, runner},
 };
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Lines},
     process::ChildStdout,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{sync::oneshot, task::JoinSet, time::timeout};
 
 /// More than the client's own queue holds (2,048).
 const CALLERS: u64 = 3000;
@@ -120,12 +121,41 @@ async fn a_stuck_consumer_is_made_anew() {
         reader.tail().await.unwrap();
         get_stuck(&server, version).await;
         log.append(vec![fact(2), fact(3)]).await.unwrap();
+        let begun = Instant::now();
         let mut next = 2;
         while next < 4 {
             let records = timeout(PATIENCE, reader.tail()).await.expect("it is stuck").unwrap();
             assert_eq!(records.first(), next, "nothing is skipped");
             next += records.len() as u64;
         }
+        // Two looks at the stream and a new consumer, four seconds; a busy machine gets more.
+        assert!(begun.elapsed() < Duration::from_secs(20), "{version:?}: {:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fold_that_begins_while_nobody_is_there_waits_and_ends_when_it_is_told_to() {
+    let server = server(Version::New);
+    let proxy = Proxy::start(server.port()).await;
+    let log = open(&proxy.url()).await;
+    log.append(vec![fact(1)]).await.unwrap();
+    for comes_back in [true, false] {
+        let (runner, mut seen) = Runner::new(MemoryStore::default(), runner::Options::default());
+        let (end, ended) = oneshot::channel::<()>();
+        let of = log.clone();
+        proxy.away();
+        let folding = tokio::spawn(async move { runner.run(&of, ended).await });
+        // Longer than a question waits for its answer.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert!(!folding.is_finished(), "{:?}", seen.status());
+        if comes_back {
+            proxy.back();
+            timeout(PATIENCE, seen.caught_up()).await.expect("it goes on by itself").unwrap();
+            assert_eq!(seen.status().position, 1);
+        }
+        drop(end);
+        let store = timeout(PATIENCE, folding).await.expect("it ends").unwrap().unwrap();
+        assert!(store.is_some());
     }
 }
 

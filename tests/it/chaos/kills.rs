@@ -260,7 +260,7 @@ async fn check(log: &JetStreamLog, dir: &Path, told: &Told, last: u64) {
 }
 
 /// Where each request stands on the log: once.
-async fn decisions(log: &JetStreamLog) -> BTreeMap<String, u64> {
+pub(crate) async fn decisions(log: &JetStreamLog) -> BTreeMap<String, u64> {
     let (mut found, mut reader) = (BTreeMap::new(), log.read(1).unwrap());
     let mut decoder = Decoder::default();
     while let Some(records) = reader.next().await.unwrap() {

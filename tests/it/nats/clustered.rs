@@ -27,11 +27,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-pub(super) fn options(cluster: &Cluster) -> Options {
+fn options(cluster: &Cluster) -> Options {
     Options { replicas: 3, deadline: Duration::from_secs(2), ..Options::new(&cluster.url()) }
 }
 
-pub(super) async fn open(cluster: &Cluster) -> JetStreamLog {
+pub(crate) async fn open(cluster: &Cluster) -> JetStreamLog {
     patiently(async || JetStreamLog::open(options(cluster)).await).await
 }
 
@@ -145,7 +145,7 @@ async fn count(cluster: &Cluster) -> u64 {
 }
 
 /// Asks until the cluster has a leader who answers.
-pub(super) async fn patiently<T, E: std::fmt::Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
+pub(crate) async fn patiently<T, E: std::fmt::Display>(ask: impl AsyncFn() -> Result<T, E>) -> T {
     let begun = Instant::now();
     loop {
         match ask().await {

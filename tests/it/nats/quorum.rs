@@ -128,7 +128,7 @@ fn leader(cluster: &Cluster, not: Option<usize>) -> usize {
 }
 
 /// The leader dies, or stands still; another one leads; it comes back.
-fn lose_the_leader(cluster: &mut Cluster, dice: &mut Dice, round: u32) {
+pub(crate) fn lose_the_leader(cluster: &mut Cluster, dice: &mut Dice, round: u32) {
     let led = leader(cluster, None);
     let dies = dice.random_range(0..4) > 0;
     if dies {
