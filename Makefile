@@ -2,7 +2,7 @@
 # `make test` is what CI runs; it needs no cluster, fetches the servers and the browser that it starts and, once these and
 # the crates are there, needs no network.
 
-.PHONY: demo test soak e2e bench lint schemas manifests
+.PHONY: demo test soak e2e bench bench-cluster lint schemas manifests
 
 demo: # a simulated fortnight through the real code paths
 	cargo run --release -- demo
@@ -25,10 +25,16 @@ soak: # a million asks of simulated replicas in a world that fails, each decisio
 e2e: # on a real API server, which is built once and kept; KUBEBUILDER_ASSETS names another
 	sh tests/servers.sh
 	sh tests/cluster/fetch.sh
+	sh tests/cluster/definitions.sh
 	cargo test --test cluster --locked -- --show-output
 
 bench: # the figures; alone on the machine, please
 	cargo bench --locked
+
+bench-cluster: # Deployments through a real API server, by whom it asks; alone on the machine, please
+	sh tests/servers.sh
+	sh tests/cluster/fetch.sh
+	cargo bench --locked --bench cluster
 
 lint: # the dependencies: advisories, licences, bans (.deny.toml), where cargo-deny is installed
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny check --config .deny.toml; \

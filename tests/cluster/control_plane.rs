@@ -110,6 +110,11 @@ impl ControlPlane {
         plane
     }
 
+    /// Nobody makes anything of objects any more: they stay as they were created.
+    pub(crate) fn without_controllers(&mut self) {
+        self.controllers = None;
+    }
+
     /// The API server dies, is away for a moment, and comes back.
     pub(crate) fn restart_api_server(&mut self, meanwhile: impl FnOnce()) {
         self.api_server = None;
@@ -133,7 +138,7 @@ impl ControlPlane {
     }
 
     fn stop(&mut self) {
-        self.controllers = None;
+        self.without_controllers();
         self.api_server = None;
         self.etcd = None;
     }
@@ -168,13 +173,60 @@ impl ControlPlane {
 
     /// A further user of the kubeconfig, known to the API server by this token.
     pub(crate) fn add_user(&self, name: &str, token: &str) {
+        self.add_to_kubeconfig(|_| {
+            let context = json!({"name": name, "context": {"cluster": "e2e", "user": name}});
+            [("users", json!({"name": name, "user": {"token": token}})), ("contexts", context)]
+        });
+    }
+
+    /// Further items of its lists.
+    fn add_to_kubeconfig(&self, items: impl FnOnce(&Value) -> [(&'static str, Value); 2]) {
         let path = self.file("kubeconfig");
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        let add = |list: &mut Value, item| list.as_array_mut().unwrap().push(item);
-        add(&mut config["users"], json!({"name": name, "user": {"token": token}}));
-        let context = json!({"cluster": "e2e", "user": name});
-        add(&mut config["contexts"], json!({"name": name, "context": context}));
+        for (list, item) in items(&config) {
+            config[list].as_array_mut().unwrap().push(item);
+        }
         fs::write(path, config.to_string()).unwrap();
+    }
+
+    /// A newer server of custom resources alone (`tests/cluster/definitions.sh`), which asks this one who may do what: the
+    /// context `definitions` leads there. `None`, and a line that says why, where none can be had.
+    pub(crate) fn definitions(&self, test: &str) -> Option<Process> {
+        let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/servers");
+        if let Ok(reason) = fs::read_to_string(servers.join("apiextensions.missing")) {
+            skip(test, &format!("no apiextensions-apiserver: {}", reason.trim()));
+            return None;
+        }
+        let port = free_port();
+        self.add_to_kubeconfig(|config| {
+            let mut cluster = config["clusters"][0].clone();
+            cluster["name"] = "definitions".into();
+            cluster["cluster"]["server"] = format!("https://127.0.0.1:{port}").into();
+            let context = json!({"name": "definitions",
+                "context": {"cluster": "definitions", "user": "admin"}});
+            [("clusters", cluster), ("contexts", context)]
+        });
+        let file = |flag: &str, name: &str| format!("--{flag}={}", self.file(name).display());
+        let mut process = self.place.spawn(
+            servers.join("apiextensions"),
+            &[
+                &format!("--etcd-servers={}", url(self.ports.etcd)),
+                "--etcd-prefix=/definitions",
+                &format!("--secure-port={port}"),
+                "--bind-address=127.0.0.1",
+                &file("kubeconfig", "kubeconfig"),
+                &file("authentication-kubeconfig", "kubeconfig"),
+                &file("authorization-kubeconfig", "kubeconfig"),
+                "--authentication-tolerate-lookup-failure=true",
+                &file("tls-cert-file", "server.crt"),
+                &file("tls-private-key-file", "server.key"),
+                // Their objects are unknown to an older API server, and would be waited for.
+                "--disable-admission-plugins=ValidatingAdmissionPolicy,MutatingAdmissionPolicy",
+            ],
+        );
+        // Ready it never is: it waits for flow schemas, which an older API server has under another version.
+        self.place.wait_until_healthy(&mut process, "definitions", "apiextensions", "livez");
+        Some(process)
     }
 
     /// Major and minor.
@@ -289,7 +341,7 @@ impl Place {
                 SCALE_TO_ZERO,
             ],
         );
-        self.wait_until_ready(&mut process);
+        self.wait_until_healthy(&mut process, "admin", "kube-apiserver", "readyz");
         process
     }
 
@@ -328,9 +380,12 @@ impl Place {
         (numbers[0], numbers[1])
     }
 
-    fn spawn(&self, program: &str, flags: &[&str]) -> Process {
-        let log = File::options().create(true).append(true).open(self.log(program)).unwrap();
-        let mut command = Command::new(self.programs.join(program));
+    /// One of the programs, or another, by its path.
+    fn spawn(&self, program: impl AsRef<Path>, flags: &[&str]) -> Process {
+        let program = self.programs.join(program);
+        let name = program.file_name().unwrap().to_str().unwrap();
+        let log = File::options().create(true).append(true).open(self.log(name)).unwrap();
+        let mut command = Command::new(&program);
         command.args(flags);
         Process::spawn(command, Stdio::null(), log.into())
     }
@@ -339,14 +394,15 @@ impl Place {
         self.path(&format!("{program}.log"))
     }
 
-    fn wait_until_ready(&self, api_server: &mut Process) {
-        let admin = self.kubectl("admin");
+    /// Waits until the server behind this context answers.
+    fn wait_until_healthy(&self, server: &mut Process, context: &str, program: &str, health: &str) {
+        let kubectl = self.kubectl(context);
         let begun = Instant::now();
-        while !admin.run("get --raw /readyz").ok {
-            if api_server.ended().is_some() || begun.elapsed() > PATIENCE {
+        while !kubectl.run(&format!("get --raw /{health}")).ok {
+            if server.ended().is_some() || begun.elapsed() > PATIENCE {
                 let mut said = String::new();
-                File::open(self.log("kube-apiserver")).unwrap().read_to_string(&mut said).unwrap();
-                panic!("the API server does not come up:\n{said}");
+                File::open(self.log(program)).unwrap().read_to_string(&mut said).unwrap();
+                panic!("{program} does not come up:\n{said}");
             }
             std::thread::sleep(Duration::from_millis(100));
         }

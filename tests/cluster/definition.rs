@@ -115,3 +115,43 @@ fn status_is_written_apart_from_the_specification_and_shown_in_columns() {
     let words: Vec<_> = line.split_whitespace().take(4).collect();
     assert_eq!(words, ["columns", "4/10", "limits.cpu=7", "True"], "{line}");
 }
+
+/// A server that knows rules in CEL, and says what it thinks of the rest.
+#[test]
+fn a_newer_server_finds_nothing_wrong_with_the_definition_and_holds_to_its_rules() {
+    let test = "a_newer_server_finds_nothing_wrong_with_the_definition";
+    let Some(plane) = shared(test) else { return };
+    let Some(_server) = plane.definitions(test) else { return };
+    let there = plane.kubectl("definitions");
+    let printed = Command::new(env!("CARGO_BIN_EXE_bizrq")).arg("crd").output().unwrap();
+    let definition: Value =
+        serde_saphyr::from_str(&String::from_utf8(printed.stdout).unwrap()).unwrap();
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let create = format!("create --raw {definitions} -f -");
+    let said = there.with_input(&create, &definition.to_string()).succeeds();
+    assert_eq!(said.err, "", "warnings");
+    eventually("it is established", || {
+        let said = there.run(&format!("get --raw {definitions}/bizgroupresourcequotas.bizrq.io"));
+        let found: Value = serde_json::from_str(&said.succeeds().out).unwrap();
+        let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        assert!(conditions.iter().all(|c| c["type"] != "NonStructuralSchema"), "{conditions:?}");
+        let is = conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True");
+        if is { Ok(()) } else { Err(format!("{conditions:?}")) }
+    });
+    let create = "create --raw /apis/bizrq.io/v1/bizgroupresourcequotas -f -";
+    let put = |name: &str, spec: Value| there.with_input(create, &quota(name, spec).to_string());
+    eventually("it is served", || put("team-a", json!({"hard": {"limits.cpu": 10}})).done());
+    let monthly = json!({"every": "Month", "timeZone": "Europe/Berlin"});
+    put("yearly", json!({"cashPeriod": monthly})).succeeds();
+    put("child", json!({"parent": "team-a"})).succeeds();
+    for (name, spec, reason) in [
+        ("a.b", json!({}), "metadata.name: a group's name"),
+        (&*"a".repeat(64), json!({}), "metadata.name: a group's name"),
+        ("own", json!({"parent": "own"}), "spec.parent: a group is not its own parent"),
+        ("x", json!({"parent": "team-a", "cashPeriod": monthly}), "spec.cashPeriod: is for a root"),
+        ("x", json!({"hard": {"limits.cpu": "-1"}}), "spec.hard.limits.cpu"),
+        ("x", json!({"charge": "steady"}), "spec.charge"),
+    ] {
+        put(name, spec).fails_with(&[reason]);
+    }
+}

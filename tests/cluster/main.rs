@@ -17,6 +17,7 @@ mod control_plane;
 mod crowd;
 mod definition;
 mod first;
+mod helm;
 mod installation;
 mod installed;
 mod kubectl;

@@ -81,6 +81,12 @@ fn quota_objects_are_mirrored_and_mirrors_are_read_only() {
     shows("mirrored", None);
 
     // What is somebody's stays so, and that is told.
+    let in_the_way = |objects| {
+        eventually(&format!("{objects} in the way"), || {
+            let found = second.counted("bizrq_mirrors_in_the_way");
+            if found == objects { Ok(()) } else { Err(found.to_string()) }
+        });
+    };
     there.apply(&quota("mirrored-theirs", "", 3)).succeeds();
     eventually("the name that is taken is told", || {
         let said = second.said();
@@ -88,8 +94,10 @@ fn quota_objects_are_mirrored_and_mirrors_are_read_only() {
         if said.contains(line) { Ok(()) } else { Err(said) }
     });
     assert_eq!(quotas(&here)["mirrored-theirs"], ("77".to_owned(), None));
+    in_the_way(1);
     here.run("delete bizrq mirrored-theirs").succeeds();
     shows("mirrored-theirs", Some("3"));
+    in_the_way(0);
     there.run("delete bizrq mirrored-theirs").succeeds();
     shows("mirrored-theirs", None);
 
