@@ -266,11 +266,8 @@ impl<S: Store> Runner<S> {
         log: &L,
         end: Pin<&mut impl Future>,
     ) -> Result<Option<L::Reader>, Error> {
-        self.head = tokio::select! {
-            biased;
-            _ = end => return Ok(None),
-            head = head(log) => head?,
-        };
+        let Some(head) = head(log, end).await? else { return Ok(None) };
+        self.head = head;
         let head = self.head.position;
         self.status.send_modify(|status| status.head = head);
         self.begin().await?;
@@ -462,12 +459,20 @@ impl<S: Store> Runner<S> {
     }
 }
 
-/// Where the log ends, once it is there to be asked.
-async fn head<L: EventLog>(log: &L) -> Result<Head, ReadError> {
+/// Where the log ends, once it is there to be asked; `None` when `end` comes while it is away.
+async fn head<L: EventLog>(
+    log: &L,
+    mut end: Pin<&mut impl Future>,
+) -> Result<Option<Head>, ReadError> {
     loop {
         match log.head().await {
-            Err(error) if error.is_away() => sleep(RETRY).await,
-            head => return head,
+            Err(error) if error.is_away() => {}
+            head => return head.map(Some),
+        }
+        tokio::select! {
+            biased;
+            _ = &mut end => return Ok(None),
+            () = sleep(RETRY) => {}
         }
     }
 }
