@@ -4,11 +4,13 @@
 use super::{
     control_plane::eventually,
     crowd::{self, Answers},
+    definition,
     installation::{ACCOUNT, installed, installed_alone, paused, quota},
     oracle,
     outages::job,
     pods::{deployment, of_app, runs},
 };
+use bizrq::clock;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -145,6 +147,39 @@ fn a_namespace_goes_with_all_that_is_in_it_while_both_replicas_are_away() {
         used => Err(used.to_string()),
     });
     oracle::agrees(&installed, name, name);
+}
+
+/// It goes once nothing is charged in it any more; what it spent stays spent.
+#[test]
+fn what_a_removed_group_spent_shows_in_its_parent() {
+    let test = "what_a_removed_group_spent_shows_in_its_parent";
+    let Some(installed) = installed(test) else { return };
+    let (plane, admin) = (&installed.plane, installed.plane.admin());
+    let hard = json!({"limits.cpu": 1000, "cash/limits.cpu": 1000});
+    for (name, parent) in [("spending", ""), ("spent", "spending")] {
+        let spec = json!({"parent": parent, "hard": hard});
+        admin.apply(&definition::quota(name, spec)).succeeds();
+    }
+    plane.namespace("spent", &[]);
+    let group = json!({"biz.group.resource.quota": "spent"});
+    plane.alice().apply(&deployment("spent", "web", &group, 2, "100")).succeeds();
+    runs(plane, "spent", "web", 2);
+    let spent = || {
+        let line = installed.used("spent", clock::now());
+        line["exact"].as_str().unwrap_or("0").parse::<u64>().unwrap() / 3_600_000
+    };
+    eventually("a tenth of a core-hour is spent", || match spent() {
+        100.. => Ok(()),
+        thousandths => Err(thousandths.to_string()),
+    });
+    plane.alice().run("delete deployment web -n spent").succeeds();
+    eventually("the group can go", || admin.run("delete bizrq spent").done());
+    let spent = format!("{}m", spent());
+    eventually(&format!("{spent} are shown in the parent"), || {
+        let status = admin.get("bizrq spending")["status"].take();
+        let is_right = status["consumed"]["cash/limits.cpu"] == *spent;
+        if is_right { Ok(()) } else { Err(status.to_string()) }
+    });
 }
 
 /// Each of them would fit alone.
