@@ -27,6 +27,7 @@ fn variants() -> Vec<Vec<(&'static str, Value)>> {
         ],
         vec![("missingGroup", json!("default:others")), ("withoutLog", json!("admit"))],
         vec![("labels", json!("group=example.com/team,gpu=example.com/card"))],
+        vec![("nodeLabels", json!("gpu=nvidia.com/gpu.product"))],
         vec![("storage.size", json!("1Gi")), ("storage.className", json!("fast"))],
         vec![("webhook.enabled", json!(false))],
         vec![("webhook.timeoutSeconds", json!(2)), ("webhook.excluded", json!(["kube-system"]))],
@@ -36,6 +37,7 @@ fn variants() -> Vec<Vec<(&'static str, Value)>> {
             ("webhook.issuerRef.name", json!("ours")),
         ],
         vec![("api", json!(false))],
+        vec![("apiTls", json!("of-the-api"))],
         vec![("monitoring", json!(true)), ("alertmanager", json!("http://alertmanager:9093"))],
         vec![("createNamespace", json!(true))],
         vec![
