@@ -86,7 +86,9 @@ fn a_token_of_the_cluster_shows_what_its_bearer_may_get() {
         return;
     };
     let askers = Askers::new(&installed, "tokens");
-    let [server, other] = installed.api().map(|address| format!("--server http://{address}"));
+    // The address of this host that an API server would take for a pod's: to the command it is another host.
+    let at = |address| format!("--plain-token --server http://{address}");
+    let [server, other] = installed.api().map(at);
     let tree = format!("bizrq tree -o json {server}");
     let ask = |more: &str, account: &str| {
         askers.plugin(&format!("{tree} {more}"), Some(&askers.token(account)))
