@@ -8,8 +8,10 @@
 //! It is what this replica let through. Replicas that do not decide ask the one that does, so that all of them
 //! share its memory while it can be reached.
 
-use crate::domain::event::{ObjectRef, PodResize};
-use crate::domain::names::{Map, Uid};
+use crate::domain::{
+    event::{ObjectRef, PodResize},
+    names::{Map, Uid},
+};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

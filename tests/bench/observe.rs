@@ -43,8 +43,6 @@ use server::{Process, free_port};
 use std::{
     collections::BTreeMap,
     env, fs,
-    io::{Read, Write},
-    net::TcpStream,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -256,11 +254,5 @@ fn compare(log: &Path, truth: &BTreeMap<String, i128>) {
 
 /// What the port of metrics and health says.
 fn get(port: u16, path: &str) -> String {
-    let mut said = String::new();
-    if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        let _ =
-            stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut said));
-    }
-    said
+    server::get(("127.0.0.1", port), path).unwrap_or_default()
 }

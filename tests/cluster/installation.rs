@@ -7,17 +7,17 @@
 //! ```
 
 use super::{
-    control_plane::{ControlPlane, PATIENCE, eventually, own, runtime},
+    control_plane::{ControlPlane, eventually, own, runtime},
     kubectl::Said,
     pods::deployment,
-    server::{Process, Server, Version, free_port},
+    server::{self, Process, Server, Version, free_port},
 };
 use bizrq::domain::time::Timestamp;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
-    io::{Read, Write},
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
+    io::Write,
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     path::Path,
     process::{Command, Output, Stdio},
     sync::{
@@ -421,12 +421,5 @@ fn balance(ports: [u16; 2]) -> u16 {
 
 /// What the port of metrics and health says.
 fn get(port: u16, path: &str) -> String {
-    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut said = String::new();
-    let asked = write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    match asked.and_then(|()| stream.read_to_string(&mut said)) {
-        Ok(_) => said,
-        Err(error) => error.to_string(),
-    }
+    server::get(("127.0.0.1", port), path).unwrap_or_else(|error| error.to_string())
 }

@@ -5,8 +5,8 @@
 use std::{
     fmt::Write as _,
     fs::{self, File},
-    io::{Read, Write as _},
-    net::{TcpListener, TcpStream},
+    io::{self, Read, Write as _},
+    net::{TcpListener, TcpStream, ToSocketAddrs},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::Once,
@@ -291,6 +291,16 @@ pub(crate) fn scratch() -> TempDir {
     });
     let name = format!("{NAME}{}-", std::process::id());
     tempfile::Builder::new().prefix(&name).tempdir_in(memory).unwrap()
+}
+
+/// What a port of metrics and health says to a request for `path`: head and body.
+pub(crate) fn get(address: impl ToSocketAddrs, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(120)))?;
+    stream.write_all(
+        format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes(),
+    )?;
+    io::read_to_string(stream)
 }
 
 /// Whether somebody at `port` says `INFO`, as a NATS server does first.

@@ -1,6 +1,9 @@
 //! A serving process and what it needs: a folder with a log, quotas and certificates.
 
-use crate::webhook::{client::PATIENCE, served::Ca};
+use crate::{
+    nats::server,
+    webhook::{client::PATIENCE, served::Ca},
+};
 use bizrq::{
     clock,
     domain::{event::Data, time::HOUR_MS},
@@ -14,8 +17,8 @@ use serde_json::Value;
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
+    io::{BufRead, BufReader},
+    net::SocketAddr,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::{Arc, Mutex},
@@ -206,13 +209,7 @@ impl Process {
 
     /// Status and body of what the port of metrics and health says.
     pub(super) fn get(&self, path: &str) -> (u16, String) {
-        let Ok(mut stream) = TcpStream::connect(self.metrics) else { return (0, String::new()) };
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut text = String::new();
-        if stream.read_to_string(&mut text).is_err() {
-            return (0, String::new());
-        }
+        let Ok(text) = server::get(self.metrics, path) else { return (0, String::new()) };
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         (status, body.to_owned())
