@@ -21,6 +21,7 @@ mod answer;
 mod burndown;
 mod events;
 pub mod fits;
+mod metrics;
 pub mod openapi;
 mod page;
 mod pods;
@@ -35,6 +36,7 @@ mod view;
 mod workloads;
 
 pub use access::Access;
+pub use metrics::Metrics;
 
 use crate::{domain::time::Timestamp, event_log::AnyLog, projection::Projection};
 use access::{Asker, Sees};
@@ -56,7 +58,10 @@ use tokio::{
     task::spawn_blocking,
     time::timeout,
 };
-use tower_http::compression::CompressionLayer;
+use tower_http::compression::{
+    CompressionLayer,
+    predicate::{DefaultPredicate, Predicate, SizeAbove},
+};
 use view::View;
 
 /// Questions that are worked on at once; one more waits.
@@ -67,6 +72,8 @@ const WAITING: usize = 256;
 const SEND_BUFFER: u32 = 256 << 10;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
+/// Bytes of an answer that fit into one packet of an Ethernet, beside its head.
+const PACKET: u64 = 1200;
 /// So long a question may take, with everything that it waits for.
 const IN_TIME: Duration = Duration::from_secs(15);
 
@@ -83,6 +90,8 @@ pub struct Source {
     pub access: Access,
     /// Who reads manifests, if anybody does.
     pub judge: Option<Arc<dyn Judge>>,
+    /// What is counted, if anybody reads that.
+    pub metrics: Option<Arc<Metrics>>,
 }
 
 /// What every request sees.
@@ -170,9 +179,15 @@ fn routes(source: Source, ending: watch::Receiver<bool>) -> Router {
         })
         .method_not_allowed_fallback(async || Problem::no_method())
         .layer(middleware::from_fn(in_time))
-        .layer(CompressionLayer::new())
+        .layer(CompressionLayer::new().compress_when(worth_compressing()))
         .layer(middleware::from_fn_with_state(api.clone(), guard))
+        .layer(middleware::from_fn_with_state(api.clone(), metrics::measure))
         .with_state(api)
+}
+
+/// What fits into one packet costs more to compress than to send; streams of events go out piece by piece.
+fn worth_compressing() -> impl Predicate {
+    DefaultPredicate::new().and(SizeAbove::new(PACKET))
 }
 
 impl Api {

@@ -60,6 +60,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics and health are told.
     pub metrics: SocketAddr,
+    /// Groups' keys that are told there at most; 0: none.
+    pub group_metrics: usize,
     /// Where the query API listens, if anywhere.
     pub api: Option<SocketAddr>,
     /// The folder with the API's `tls.crt` and `tls.key`, read again when they change; `None`: it speaks plain HTTP.
@@ -236,6 +238,7 @@ impl Config {
             node_models: node_models(&settings.node_labels)?,
             listen: settings.listen.unwrap_or(LISTEN),
             metrics: settings.metrics.unwrap_or(METRICS),
+            group_metrics: settings.group_metrics.unwrap_or_default(),
             api_tls: settings.api_tls_dir,
             api_tokens: settings.api_tokens,
             api_cluster,

@@ -8,8 +8,10 @@
 //! ```
 
 mod decider;
+mod groups;
 
 pub use decider::register as register_decider;
+pub use groups::register as register_groups;
 
 use axum::{
     Router,
@@ -20,7 +22,7 @@ use axum::{
 };
 use prometheus::{Registry, TextEncoder};
 use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::spawn_blocking};
 
 /// What is told.
 #[derive(Clone)]
@@ -66,10 +68,17 @@ fn routes(told: Told) -> Router {
 }
 
 async fn metrics(State(told): State<Told>) -> Response {
-    match TextEncoder::new().encode_to_string(&told.registry.gather()) {
-        Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
-    }
+    // Some of it is read off the ledger, which may have to be waited for.
+    let gathered =
+        spawn_blocking(move || TextEncoder::new().encode_to_string(&told.registry.gather()));
+    let failed = match gathered.await {
+        Ok(Ok(text)) => {
+            return ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response();
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(died) => died.to_string(),
+    };
+    (StatusCode::INTERNAL_SERVER_ERROR, format!("{failed}\n")).into_response()
 }
 
 async fn readyz(State(told): State<Told>) -> Response {

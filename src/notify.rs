@@ -33,8 +33,9 @@ use tokio::{
 
 /// The ledger is looked at this often if it changed; what it says beforehand is told at its instant.
 const LOOK: Duration = Duration::from_millis(250);
-/// Groups that are looked at without letting the fold in between: about a millisecond's work.
-const AT_ONCE: usize = 128;
+/// Groups that are looked at without letting the fold in between, for which readers wait, too: an eighth of a
+/// millisecond's work.
+pub const AT_ONCE: usize = 16;
 /// After a failure.
 const AGAIN: Duration = Duration::from_secs(1);
 /// A place that takes longer has failed; the notice is told again, which is no second one.

@@ -33,7 +33,7 @@ use crate::{
         manifest::Manifests,
         metrics::Metrics,
         server::Server,
-        tls::Current,
+        tls::{self, Current},
     },
 };
 use health::Health;
@@ -183,7 +183,10 @@ async fn tell_who_asks(
     clients: &Clients,
 ) -> Result<(), Error> {
     let access = access::whom(tasks, config, clients)?;
-    let tls = config.api_tls.as_deref().map(|folder| certificate::of_api(tasks, folder));
+    let tls = config
+        .api_tls
+        .as_deref()
+        .map(|folder| certificate::of_api(tasks, folder, &shared.registry));
     let tls = tls.transpose()?;
     if tls.is_none() && !access.is_open() && !address.ip().is_loopback() {
         warn!(%address, "the API's tokens come without encryption; give it a certificate with --api-tls-dir");
@@ -200,7 +203,9 @@ async fn tell_who_asks(
         projection: projection.clone(),
     });
     let judge = Arc::new(judge::ByWebhook::new(manifests));
-    let source = api::Source { log, projection, now: clock::now, access, judge: Some(judge) };
+    let metrics = Some(Arc::new(api::Metrics::new(&shared.registry)?));
+    let judge = Some(judge as Arc<dyn api::fits::Judge>);
+    let source = api::Source { log, projection, now: clock::now, access, judge, metrics };
     let end = tasks.staged().until(Stage::Accept);
     tasks.spawn(Stage::Accept, "api", async move {
         api::serve(listener, tls, source, end).await.map_err(|error| error.to_string())
@@ -221,6 +226,10 @@ fn fold_and_decide(
     };
     projection::metrics::register(&registry, projection.clone())?;
     let decider = decide(tasks, config, &log, &projection);
+    if config.group_metrics > 0 {
+        let most = config.group_metrics;
+        metrics::register_groups(&registry, projection.clone(), most, clock::now)?;
+    }
     metrics::register_decider(&registry, decider.clone())?;
     let named = config.clusters.iter().map(|cluster| cluster.reviews.cluster.clone());
     let labels = Arc::new(config.labels.clone());
@@ -318,6 +327,7 @@ fn answer(
 ) -> Result<(), Error> {
     let current = Arc::new(Current::default());
     certificate::keep(tasks, config, clients, &current)?;
+    tls::metrics::register(&shared.registry, "webhook", Arc::clone(&current))?;
     let shown = Arc::clone(&current);
     health.also(move || {
         let is_valid = shown.is_valid(clock::now());

@@ -47,6 +47,13 @@ pub(super) struct Asker {
     group: Option<Arc<str>>,
 }
 
+impl Sees {
+    /// Whether everything is shown.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.tops.is_none() && self.only.is_none()
+    }
+}
+
 impl Access {
     /// Knows the tokens of a file, too.
     #[must_use]

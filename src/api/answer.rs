@@ -2,7 +2,7 @@
 //! list.
 
 use super::{Api, access::Sees, problem::Problem, view::View};
-use crate::domain::{event::Position, time::Timestamp};
+use crate::domain::{event::Position, ledger::Ledger, time::Timestamp};
 use axum::{
     Json,
     extract::{FromRequestParts, Query},
@@ -95,13 +95,52 @@ impl Api {
         let (of, body) = asked.await?;
         answer(headers, of, &body)
     }
+
+    /// The same of a question that is `brief`, as the ledger stands: it is answered where it came in, unless the ledger is
+    /// being changed. Another thread would have to be woken for it, which takes longer than the answer.
+    pub(super) async fn answer_briefly<T: Serialize + Send + 'static>(
+        &self,
+        sees: Sees,
+        headers: &HeaderMap,
+        brief: impl FnOnce(&Ledger) -> bool,
+        question: impl FnOnce(&View<'_>, Timestamp) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<Response, Problem> {
+        match self.at_once(&sees, brief, question) {
+            Ok(asked) => {
+                let (of, body) = asked?;
+                answer(headers, of, &body)
+            }
+            Err(question) => self.answer(sees, headers, question).await,
+        }
+    }
+
+    /// The answer to a question that need not wait; else the question.
+    fn at_once<T, Q: FnOnce(&View<'_>, Timestamp) -> Result<T, Problem>>(
+        &self,
+        sees: &Sees,
+        brief: impl FnOnce(&Ledger) -> bool,
+        question: Q,
+    ) -> Result<Result<(Of, T), Problem>, Q> {
+        // To find out what a tenant sees takes as long as that is large.
+        if !sees.is_whole() || !self.source.projection.status().caught_up {
+            return Err(question);
+        }
+        let ledger = self.source.projection.try_ledger().filter(|ledger| brief(ledger));
+        let Some(ledger) = ledger else { return Err(question) };
+        let now = (self.source.now)();
+        let answer = View::new(&ledger, sees).and_then(|view| question(&view, now));
+        Ok(answer.map(|answer| ((ledger.position(), now), answer)))
+    }
 }
+
+/// The position and the instant that an answer is of.
+type Of = (Position, Timestamp);
 
 /// Answers with `body`, or with "you have it", if the asker's ETag says so. A path and query have one answer at a
 /// position and an instant.
 pub(super) fn answer(
     asked: &HeaderMap,
-    (position, at): (Position, Timestamp),
+    (position, at): Of,
     body: &impl Serialize,
 ) -> Result<Response, Problem> {
     // Weak: what is compressed has other bytes.

@@ -85,6 +85,11 @@ pub struct Settings {
     #[arg(long, value_name = "ADDRESS", env = "BIZRQ_METRICS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
+    /// Tell there what groups may use, use and have left, of so many keys of groups at most; none if not given, since
+    /// whoever reaches the address reads them
+    #[arg(long, value_name = "KEYS", env = "BIZRQ_GROUP_METRICS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_metrics: Option<usize>,
     /// Where the query API and its page listen; nowhere if not given. Without tokens an address of this host alone, such
     /// as 127.0.0.1:8090
     #[arg(long, value_name = "ADDRESS", env = "BIZRQ_API")]
@@ -236,6 +241,7 @@ impl Settings {
             without_log: self.without_log.or(other.without_log),
             listen: self.listen.or(other.listen),
             metrics: self.metrics.or(other.metrics),
+            group_metrics: self.group_metrics.or(other.group_metrics),
             api: self.api.or(other.api),
             api_tls_dir: self.api_tls_dir.or(other.api_tls_dir),
             api_tokens: self.api_tokens.or(other.api_tokens),

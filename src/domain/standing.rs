@@ -162,6 +162,27 @@ impl Tree {
         group.filter(|_| is_known)
     }
 
+    /// Whether [`Self::one`] of this group looks at few others: it was declared, and has at most `most` groups below it.
+    #[must_use]
+    pub fn is_small(ledger: &Ledger, name: &str, most: usize) -> bool {
+        let known = ledger.book().zip(ledger.names().known_group(name));
+        let Some((book, group)) = known.filter(|(book, group)| book.declaration(*group).is_some())
+        else {
+            return false;
+        };
+        let mut open = vec![group];
+        let mut below = 0_usize;
+        while let Some(group) = open.pop() {
+            let children = book.children(group);
+            below = below.saturating_add(children.len());
+            if below > most {
+                return false;
+            }
+            open.extend_from_slice(children);
+        }
+        true
+    }
+
     /// The groups whose names `keep` lets through.
     #[must_use]
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
@@ -298,11 +319,13 @@ impl Gather<'_> {
             period: None,
             used: line.used,
             self_used: line.self_used,
-            consumed: book.consumed(group, key, meter, self.at),
+            consumed: 0,
             unreviewed: book.unreviewed(group, key),
             exhaustion: None,
         };
-        let Some(budgeted) = names.budgeted(key) else { return row };
+        let Some(budgeted) = names.budgeted(key) else {
+            return Row { consumed: book.consumed(group, key, meter, self.at), ..row };
+        };
         Row {
             cash: true,
             used: book.budget_used(group, budgeted, meter, self.at),

@@ -11,6 +11,7 @@ use crate::{
             Current,
             cluster::InCluster,
             files::{self, Files, FilesError, Look},
+            metrics,
             own::{self, Keeper, Store, StoreError},
             rotation::Kept,
             server_config,
@@ -18,6 +19,7 @@ use crate::{
     },
 };
 use kube::Client;
+use prometheus::Registry;
 use rustls::ServerConfig;
 use std::{collections::BTreeMap, future::Future, path::Path, sync::Arc};
 use tracing::{error, info};
@@ -36,6 +38,9 @@ pub enum Error {
     /// Never with the crypto provider that is built in.
     #[error(transparent)]
     Tls(#[from] rustls::Error),
+    /// Two parts count under one name; this is a fault of the program.
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
 }
 
 /// Shows a certificate in `current`, and keeps it in order until the webhook ends.
@@ -69,10 +74,15 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// How the API is served with the certificate of `folder`.
-pub(super) fn of_api(tasks: &mut Tasks, folder: &Path) -> Result<Arc<ServerConfig>, Error> {
+/// How the API is served with the certificate of `folder`, whose times are told in `registry`.
+pub(super) fn of_api(
+    tasks: &mut Tasks,
+    folder: &Path,
+    registry: &Registry,
+) -> Result<Arc<ServerConfig>, Error> {
     let current = Arc::new(Current::default());
     show(tasks, "--api-tls-dir", folder, Arc::clone(&current))?;
+    metrics::register(registry, "api", Arc::clone(&current))?;
     Ok(Arc::new(server_config(current)?))
 }
 

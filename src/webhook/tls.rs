@@ -11,6 +11,7 @@
 pub mod cluster;
 pub mod files;
 pub mod issue;
+pub mod metrics;
 pub mod own;
 pub mod pair;
 pub mod rotation;

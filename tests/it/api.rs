@@ -15,10 +15,12 @@ use bizrq::{
     demo::{self, Options},
     event_log::AnyLog,
     k8s::kinds::Kinds,
-    projection::{MemoryStore, Runner, runner},
+    metrics,
+    projection::{MemoryStore, Projection, Runner, runner},
     run::judge::ByWebhook,
     webhook::{self, manifest::Manifests},
 };
+use prometheus::Registry;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -42,6 +44,9 @@ struct Served {
     /// The same, for who has a token of a file.
     tenants: SocketAddr,
     head: u64,
+    /// What Prometheus is told of its groups.
+    metrics: Registry,
+    projection: Projection,
     _runtime: Runtime,
 }
 
@@ -49,7 +54,7 @@ struct Served {
 static SERVED: LazyLock<Served> = LazyLock::new(|| {
     let (dir, runtime) = (tempfile::tempdir().unwrap(), Runtime::new().unwrap());
     let place = dir.path().to_str().unwrap().to_owned();
-    let (addresses, head) = runtime.block_on(async {
+    let (addresses, head, projection) = runtime.block_on(async {
         let log = AnyLog::open(&place).await.unwrap();
         let options = Options { seed: 7, pods: 400 };
         let head = demo::play(&log, options, |_| {}).await.unwrap().records;
@@ -72,13 +77,17 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
             now: demo::end,
             access: Access::default(),
             judge: Some(Arc::new(judge)),
+            metrics: None,
         };
         let access = Access::default().with_tokens(tenants::tokens(dir.path(), &source));
         let tenants = serve(api::Source { access, ..source.clone() }).await;
-        ([serve(source).await, tenants], head)
+        let seen = source.projection.clone();
+        ([serve(source).await, tenants], head, seen)
     });
     let [address, tenants] = addresses;
-    Served { dir, address, tenants, head, _runtime: runtime }
+    let metrics = Registry::new();
+    metrics::register_groups(&metrics, projection.clone(), 1000, demo::end).unwrap();
+    Served { dir, address, tenants, head, metrics, projection, _runtime: runtime }
 });
 
 /// Serves at an address of its own, as long as the runtime lives.

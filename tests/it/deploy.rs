@@ -279,6 +279,7 @@ fn every_setting_of_the_pod_exists() {
         .with("labels", json!("group=example.com/team,gpu=example.com/card"))
         .with("mirrors", json!(true))
         .with("quotaCluster", json!("east"))
+        .with("groupMetrics", json!(1000))
         .with("alertmanager", json!("http://alertmanager:9093"));
     let set = of_kind(&chart.render(), "StatefulSet").remove(0);
     let container = &set["spec"]["template"]["spec"]["containers"][0];

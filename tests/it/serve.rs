@@ -196,6 +196,15 @@ async fn the_api_tells_what_was_decided_and_a_stream_holds_no_end_up() {
         let group: Value = serde_json::from_str(&answer.body).unwrap();
         group["keys"][0]["used"] == "1"
     });
+    // What anybody may make up has one name.
+    get_with(api, "/v1/quotas/team-a/x", "");
+    get_with(api, "/elsewhere", "");
+    let answers = |route: &str, status: u16| {
+        let labels = format!("{{method=\"GET\",route=\"{route}\",status=\"{status}\"}}");
+        process.metric(&format!("bizrq_api_request_duration_seconds_count{labels}"))
+    };
+    assert_ne!(answers("/v1/quotas/{name}", 200), "0");
+    assert_eq!([answers("/v1/events", 200), answers("other", 404)], ["1", "2"]);
     process.end();
     assert!(lines.any(|line| line == "data: the server ends; come again"));
 }

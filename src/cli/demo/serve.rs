@@ -40,6 +40,7 @@ async fn answer(
         now: demo::end,
         access,
         judge: Some(Arc::new(judge(&projection)?)),
+        metrics: None,
     };
     let folding =
         tokio::spawn(async move { runner.run(&*log, std::future::pending::<()>()).await });

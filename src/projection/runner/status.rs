@@ -4,7 +4,7 @@ use crate::{
     domain::{event::Position, ledger::Ledger},
     projection::desk::Desk,
 };
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use tokio::sync::{Notify, watch};
 
 /// What others see of a running fold. Clones see the same.
@@ -77,6 +77,16 @@ impl Projection {
     pub fn ledger(&self) -> RwLockReadGuard<'_, Ledger> {
         // A ledger changes a record at a time, whole or not at all: a panic elsewhere leaves it right.
         self.ledger.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same if nobody changes it right now, nor waits to; else `None`.
+    #[must_use]
+    pub fn try_ledger(&self) -> Option<RwLockReadGuard<'_, Ledger>> {
+        match self.ledger.try_read() {
+            Ok(ledger) => Some(ledger),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// The ledger as it is now, to try decisions out on it.

@@ -1,9 +1,16 @@
-//! The same numbers wherever one looks: the API's, the tree of the command line, what `kubectl get bizrq` shows, the sums of
-//! usage events, and an invoice. (The page's are the API's: `browser.rs`.)
+//! The same numbers wherever one looks. Everything is compared with the API:
+//!
+//! * the page, in a real browser: `browser.rs`;
+//! * the command line: the tree and the meter that read the log (`../api.rs`), the client that asks (`commands.rs`);
+//! * what `kubectl get bizrq` shows: the statuses, as they are written;
+//! * what Prometheus is told of groups;
+//! * the sums of usage events;
+//! * an invoice.
 
 use super::{BEGIN, END, SERVED, get, pages, queries, sums};
 use crate::shared::replay;
 use bizrq::{
+    demo,
     domain::{
         ledger::Record,
         metered::Metered,
@@ -11,8 +18,10 @@ use bizrq::{
         time::{HOUR_MS, Timestamp},
     },
     event_log::codec::{Decoded, Decoder, scan_text},
+    metrics,
     status::summary,
 };
+use prometheus::{Registry, TextEncoder};
 use serde_json::Value;
 use std::{collections::BTreeMap, process::Command};
 
@@ -60,6 +69,74 @@ fn statuses_say_what_the_api_says() {
         }
     }
     assert!(compared > 60, "{compared}");
+}
+
+/// A number as Prometheus knows it: of the API's text the nearest float.
+fn nearest(key: &str, told: &Value) -> f64 {
+    let told = told.as_str().unwrap();
+    if key.starts_with("cash/") {
+        return told.parse().unwrap();
+    }
+    let milli = Quantity::parse(told).unwrap().milli();
+    let sign = if milli < 0 { "-" } else { "" };
+    format!("{sign}{}e-3", milli.unsigned_abs()).parse().unwrap()
+}
+
+/// What a registry tells, by series.
+fn told(registry: &Registry) -> BTreeMap<String, f64> {
+    let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    let series = text.lines().filter(|line| !line.starts_with('#'));
+    let each = series.map(|line| {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        (name.to_owned(), value.parse().unwrap())
+    });
+    each.collect()
+}
+
+#[test]
+fn prometheus_is_told_what_the_api_says() {
+    let mut expected = BTreeMap::from([("bizrq_group_rows_left_out".to_owned(), 0.0)]);
+    for group in get("/v1/quotas")["groups"].as_array().unwrap() {
+        // Of these there is no quota object any more, or never was.
+        if ["Removed", "Undeclared"].contains(&group["state"].as_str().unwrap()) {
+            continue;
+        }
+        let name = group["group"].as_str().unwrap();
+        for row in group["keys"].as_array().unwrap() {
+            let key = row["key"].as_str().unwrap();
+            let mut tell = |metric: &str, value| {
+                let series = format!("bizrq_group_{metric}{{group=\"{name}\",key=\"{key}\"}}");
+                expected.insert(series, value);
+            };
+            for (field, metric) in
+                [("hard", "hard"), ("used", "used"), ("selfUsed", "self_used"), ("left", "left")]
+            {
+                tell(metric, nearest(key, &row[field]));
+            }
+            tell("consumed_hours", row["consumedHours"].as_str().unwrap().parse().unwrap());
+        }
+    }
+    assert!(expected.len() > 100, "{expected:?}");
+    assert_eq!(told(&SERVED.metrics), expected);
+}
+
+#[test]
+fn groups_that_are_too_many_for_prometheus_are_left_out_whole_and_counted() {
+    let all = told(&SERVED.metrics);
+    let hards = |told: &BTreeMap<String, f64>| -> Vec<String> {
+        told.keys().filter(|series| series.starts_with("bizrq_group_hard")).cloned().collect()
+    };
+    for most in [1, 7, 20] {
+        let registry = Registry::new();
+        metrics::register_groups(&registry, SERVED.projection.clone(), most, demo::end).unwrap();
+        let some = told(&registry);
+        let (shown, of) = (hards(&some), hards(&all));
+        assert!(shown.len() <= most && of.starts_with(&shown), "{most}: {shown:?} of {of:?}");
+        let left_out = of.len() - shown.len();
+        assert_eq!(some["bizrq_group_rows_left_out"], left_out as f64, "{most}");
+        let next = of.get(shown.len()).unwrap().split(',').next().unwrap();
+        assert!(!shown.iter().any(|series| series.starts_with(next)), "{next} is cut: {shown:?}");
+    }
 }
 
 /// What the API says was used in the fortnight.

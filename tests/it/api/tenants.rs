@@ -390,7 +390,8 @@ fn a_cluster_says_whose_a_token_is_and_what_they_may_see() {
             tokio::spawn(async move { runner.run(&*folded, std::future::pending::<()>()).await });
             projection.caught_up().await.unwrap();
             let access = Access::default().with_cluster(api_server(&client_asked, &away));
-            serve(Source { log, projection, now: demo::end, access, judge: None }).await
+            serve(Source { log, projection, now: demo::end, access, judge: None, metrics: None })
+                .await
         });
         (address, runtime)
     };

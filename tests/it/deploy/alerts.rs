@@ -138,6 +138,27 @@ const CASES: &[Case] = &[
         40,
         &[("cluster", "east")],
     ),
+    (
+        "BizrqGroupsLeftOut",
+        &[(r#"bizrq_group_rows_left_out{pod="a"}"#, "0x60")],
+        &[(r#"bizrq_group_rows_left_out{pod="a"}"#, "3x60")],
+        20,
+        POD,
+    ),
+    (
+        "BizrqCertificateExpires",
+        // Renewed when a third of its time was left.
+        &[
+            (r#"bizrq_certificate_not_before_timestamp_seconds{server="api"}"#, "0x40 2400x60"),
+            (r#"bizrq_certificate_expiration_timestamp_seconds{server="api"}"#, "3600x40 6000x60"),
+        ],
+        &[
+            (r#"bizrq_certificate_not_before_timestamp_seconds{server="api"}"#, "0x60"),
+            (r#"bizrq_certificate_expiration_timestamp_seconds{server="api"}"#, "3600x60"),
+        ],
+        59,
+        &[("server", "api")],
+    ),
     ("BizrqDown", &[("bizrq_projection_position", "1x60")], &[], 10, &[]),
 ];
 
@@ -168,7 +189,10 @@ pub(super) fn is_counted(name: &str) -> bool {
         "src/webhook/metrics.rs",
         "src/status/metrics.rs",
         "src/notify/metrics.rs",
+        "src/api/metrics.rs",
+        "src/webhook/tls/metrics.rs",
         "src/metrics/decider.rs",
+        "src/metrics/groups.rs",
     ]
     .map(read)
     .concat();

@@ -39,6 +39,7 @@ fn variants() -> Vec<Vec<(&'static str, Value)>> {
         vec![("api", json!(false))],
         vec![("apiTls", json!("of-the-api"))],
         vec![("monitoring", json!(true)), ("alertmanager", json!("http://alertmanager:9093"))],
+        vec![("groupMetrics", json!(500))],
         vec![("createNamespace", json!(true))],
         vec![
             ("resources.requests.cpu", json!("1")),

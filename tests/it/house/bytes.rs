@@ -55,6 +55,7 @@ const CLOCKS: &[(&str, &str, &str)] = &[
     ),
     ("src/api/access/cluster.rs", "Instant", "how long an answer about a token holds"),
     ("src/api/events.rs", "Instant", "how long a turn has lasted"),
+    ("src/api/metrics.rs", "Instant", "how long an answer took"),
     ("src/api/state.rs", "Instant", "how long records are read for a question"),
     ("src/run/cluster.rs", "Instant", "how long reviews have waited for their cluster"),
     ("src/status.rs", "Instant", "when objects were listed, and how long is written"),

@@ -58,7 +58,11 @@ const TABLE: &[(&str, &[&str], &str)] = &[
     ("input", &[], "bytes of files, whatever they mean"),
     ("clock", &["domain"], "the one place that asks for the time"),
     ("telemetry", &[], "messages, whatever they are about"),
-    ("metrics", &["decider"], "what rooms counted, told; who cannot tell for itself is read here"),
+    (
+        "metrics",
+        &["domain", "projection", "decider"],
+        "what rooms counted, told; who cannot tell for itself, and what groups use, is read here",
+    ),
     ("shutdown", &[], "tasks and their end, whatever they do"),
     (
         "config",

@@ -2,7 +2,10 @@
 
 use super::process::{Process, Site};
 use crate::webhook::served::Ca;
-use bizrq::{clock, domain::time::HOUR_MS};
+use bizrq::{
+    clock,
+    domain::time::{HOUR_MS, Timestamp},
+};
 use sha2::Digest as _;
 use std::{
     fs,
@@ -60,8 +63,17 @@ impl Api {
 
 /// A pair that `ca` signed, in place of what is there.
 fn put(site: &Site, ca: &Ca) {
-    let now = clock::now();
-    let (certificate, key) = ca.issue(now, now.shifted(HOUR_MS));
+    put_until(site, ca, clock::now().shifted(HOUR_MS));
+}
+
+/// When the pair that a server shows expires, in seconds since 1970.
+fn expiry(process: &Process, server: &str) -> f64 {
+    let name = format!("bizrq_certificate_expiration_timestamp_seconds{{server=\"{server}\"}}");
+    process.metric(&name).parse().unwrap()
+}
+
+fn put_until(site: &Site, ca: &Ca, until: Timestamp) {
+    let (certificate, key) = ca.issue(clock::now(), until);
     fs::write(site.path("api/tls.crt"), certificate).unwrap();
     fs::write(site.path("api/tls.key"), key).unwrap();
 }
@@ -99,9 +111,17 @@ async fn the_api_is_asked_over_tls_and_a_bad_pair_keeps_the_one_before() {
     });
     assert!(api.answers(&ca), "the one before is shown");
 
-    put(&api.site, &other);
+    let ends = || ["api", "webhook"].map(|server| expiry(&api.process, server));
+    let before = ends();
+    let (now, hour) = (clock::now(), HOUR_MS);
+    put_until(&api.site, &other, now.shifted(2 * hour));
     api.process.wait_until("the new pair is shown", || api.answers(&other));
     assert!(!api.answers(&ca));
+    // The pair before was for an hour; certificates have whole seconds.
+    let after = ends();
+    let late = |seconds: f64| (seconds - now.shifted(2 * hour).millis() as f64 / 1000.0).abs();
+    assert!(late(before[0]) > 3000.0 && late(after[0]) < 2.0, "{before:?}, {after:?}, {now}");
+    assert_eq!(before[1], after[1], "the webhook's is another");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

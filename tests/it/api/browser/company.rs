@@ -87,8 +87,14 @@ impl Company {
             tokio::spawn(async move { runner.run(&*folded, std::future::pending::<()>()).await });
             let access = api::Access::default();
             let log = Arc::clone(&log);
-            let source =
-                api::Source { log, projection: projection.clone(), now, access, judge: None };
+            let source = api::Source {
+                log,
+                projection: projection.clone(),
+                now,
+                access,
+                judge: None,
+                metrics: None,
+            };
             (serve(source).await, projection)
         });
         Self { address, log, projection, told: AtomicU64::new(0), runtime, _dir: dir }
