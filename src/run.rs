@@ -134,6 +134,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), E
         opened = log::open(&config.log) => Arc::new(opened?),
         () = &mut stop => return Ok(tasks.run(async {}).await?),
     };
+    log::take_from_commands(&mut tasks, &log);
     let shared = fold_and_decide(&mut tasks, &config, log, registry)?;
     let projection = shared.projection.clone();
     health.also(move || health::fold(&projection));

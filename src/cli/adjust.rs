@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let exact = args.checked()?;
     // A log that is not there is not made for that.
     drop(OpenedLog::open_read(&args.log)?);
-    let log = OpenedLog::open(&args.log)?;
+    let log = OpenedLog::open_beside(&args.log)?;
     let mut ledger = Ledger::new(Options { history: false, quotas: false, ..Options::default() });
     let mut told = Vec::new();
     log.fold(

@@ -18,7 +18,7 @@ use hyper::Uri;
 use serde_json::Value;
 use std::{
     env, fs,
-    io::Read,
+    io::{self, Read},
     net::IpAddr,
     path::PathBuf,
     sync::{Arc, OnceLock},
@@ -260,8 +260,27 @@ impl Server {
             }
             None => addressed(agent.get(url), question).call(),
         };
-        let response = answered.map_err(|why| why.to_string())?;
+        let response = answered.map_err(|why| unanswered(&why))?;
         Ok((response.status().as_u16(), Box::new(response.into_body().into_reader())))
+    }
+}
+
+/// Why a server gave no answer, and what to do.
+fn unanswered(error: &ureq::Error) -> String {
+    let why = match error {
+        ureq::Error::Io(why) => why.to_string(),
+        error => error.to_string(),
+    };
+    match error {
+        ureq::Error::Io(io) if io.kind() == io::ErrorKind::InvalidData => why,
+        ureq::Error::Io(_) | ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => format!(
+            "nobody answers there ({why}); name a server that runs by --server or BIZRQ_SERVER, or start one: \
+             bizrq serve --api 127.0.0.1:8090"
+        ),
+        ureq::Error::Timeout(_) => {
+            format!("{why}: the server is busy or cannot be reached; ask for less, or again later")
+        }
+        _ => why,
     }
 }
 

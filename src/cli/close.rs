@@ -6,10 +6,10 @@ use crate::{
     clock,
     domain::{
         billing::Closing,
-        event::{Data, Kind, Period, PeriodClosed, TypeName},
+        event::{Data, Event, Kind, Period, PeriodClosed, Position, TypeName},
         time::Timestamp,
     },
-    event_log::NewEvent,
+    event_log::{NewEvent, codec::Scanned},
 };
 
 #[derive(Debug, clap::Args)]
@@ -51,10 +51,11 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     }
     // A log that is not there is not made for that.
     drop(OpenedLog::open_read(&args.log)?);
-    let log = OpenedLog::open(&args.log)?;
+    let log = OpenedLog::open_beside(&args.log)?;
+    let mut closings = Closings::of(&log)?;
     for _ in 0..ATTEMPTS {
         let before = log.head()?;
-        let last = last_closing(&log)?;
+        let last = closings.read_on(&log)?;
         if let Some(same) = last.filter(|last| last.period == *period) {
             out.line(format_args!(
                 "{name} was closed by record {}; nothing was appended",
@@ -83,20 +84,41 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     Err(Error::log(&args.log, "others decide all the time; try again"))
 }
 
-fn last_closing(log: &OpenedLog) -> Result<Option<Closing>, Error> {
-    let mut last: Option<Closing> = None;
-    let closes = TypeName::Known(Kind::PeriodClosed);
-    log.read(
-        |scanned| TypeName::parse(&scanned.type_name) == closes,
-        |at, event| {
-            if let Data::PeriodClosed(data) = &event.data
-                && let Ok(closing) = Closing::new(last.as_ref(), at, data)
-            {
-                last = Some(closing);
-            }
-        },
-    )?;
-    Ok(last)
+/// What the log says of closed periods, as far as it was read.
+struct Closings {
+    last: Option<Closing>,
+    read: Position,
+}
+
+impl Closings {
+    /// Reads and proves the whole log.
+    fn of(log: &OpenedLog) -> Result<Self, Error> {
+        let mut closings = Self { last: None, read: log.head()?.position };
+        log.read(closes, |at, event| closings.note(at, event))?;
+        Ok(closings)
+    }
+
+    /// Reads what was appended since: while somebody decides many times a second, a decision must follow at once.
+    fn read_on(&mut self, log: &OpenedLog) -> Result<Option<Closing>, Error> {
+        self.read = log.read_on(self.read, closes, |at, event| self.note(at, event))?;
+        Ok(self.last)
+    }
+
+    fn note(&mut self, at: Position, event: &Event<'_>) {
+        // The proved reading may have come further than where the log ended before it.
+        if self.last.as_ref().is_some_and(|last| at <= last.at) {
+            return;
+        }
+        if let Data::PeriodClosed(data) = &event.data
+            && let Ok(closing) = Closing::new(self.last.as_ref(), at, data)
+        {
+            self.last = Some(closing);
+        }
+    }
+}
+
+fn closes(scanned: &Scanned<'_>) -> bool {
+    TypeName::parse(&scanned.type_name) == TypeName::Known(Kind::PeriodClosed)
 }
 
 impl Named {

@@ -1,6 +1,10 @@
 //! The log that a command was given with `--log`, with its errors in the command line's words.
 
-use super::{Error, out::warn, progress::Progress};
+use super::{
+    Error,
+    out::{note, warn},
+    progress::Progress,
+};
 use crate::{
     domain::{
         event::{Event, Kind, Position},
@@ -9,6 +13,7 @@ use crate::{
     },
     event_log::{
         AnyLog, AnyReader, AppendError, Appended, EventLog, Facts, Head, NewEvent, OpenError,
+        Reader,
         bulk::{self, Batch, Source},
         codec::{Decoded, Decoder, EncodeError, Scanned},
         survey::Survey,
@@ -45,7 +50,22 @@ impl OpenedLog {
         Self::whole(Self::with(place, async || AnyLog::open(place).await)?)
     }
 
-    /// The same, also of an archive, which takes on what its log took since.
+    /// The same; where a running bizrq has the log in a folder, it is asked to append, as far as its socket takes what is
+    /// said.
+    pub(super) fn open_beside(place: &str) -> Result<Self, Error> {
+        let mut by = None;
+        let opened = Self::with(place, async || {
+            let (log, holder) = AnyLog::open_beside(place).await?;
+            by = holder;
+            Ok(log)
+        })?;
+        if let Some(holder) = by {
+            note(format!("{place} is held by {holder}, which is asked to append"));
+        }
+        Self::whole(opened)
+    }
+
+    /// As [`Self::open`], also of an archive, which takes on what its log took since.
     pub(super) fn open_to_fill(place: &str) -> Result<Self, Error> {
         Self::whole(Self::with(place, async || AnyLog::open_to_fill(place).await)?)
     }
@@ -177,21 +197,51 @@ impl OpenedLog {
         self.proved(|batch| {
             for (position, scanned) in batch.iter() {
                 let Some(scanned) = scanned.ok().filter(&wanted) else { continue };
-                match decoder.decode(&scanned) {
-                    Ok(Decoded::Event(event)) => match event.data.newer_log() {
-                        Some(version) => {
-                            return Err(self.newer(position, Kind::LogVersionRaised, version));
-                        }
-                        None => each(position, &event),
-                    },
-                    Ok(Decoded::Newer { kind, version }) => {
-                        return Err(self.newer(position, kind, version));
-                    }
-                    Ok(Decoded::Unknown) | Err(_) => {}
-                }
+                self.show(&mut decoder, position, &scanned, &mut each)?;
             }
             Ok(())
         })
+    }
+
+    /// The same of the records behind `after` alone, which are not proved; gives the position of the last one there is.
+    pub(super) fn read_on(
+        &self,
+        after: Position,
+        wanted: impl Fn(&Scanned<'_>) -> bool,
+        mut each: impl FnMut(u64, &Event<'_>),
+    ) -> Result<Position, Error> {
+        let (mut decoder, mut last) = (Decoder::default(), after);
+        let mut reader = self.reader(after.saturating_add(1))?;
+        while let Some(records) =
+            self.runtime.block_on(reader.next()).map_err(|e| self.failed(e))?
+        {
+            for (position, raw) in records.iter() {
+                last = position;
+                let Some(scanned) = raw.scan().ok().filter(&wanted) else { continue };
+                self.show(&mut decoder, position, &scanned, &mut each)?;
+            }
+        }
+        Ok(last)
+    }
+
+    fn show(
+        &self,
+        decoder: &mut Decoder,
+        position: Position,
+        scanned: &Scanned<'_>,
+        each: &mut impl FnMut(u64, &Event<'_>),
+    ) -> Result<(), Error> {
+        match decoder.decode(scanned) {
+            Ok(Decoded::Event(event)) => match event.data.newer_log() {
+                Some(version) => Err(self.newer(position, Kind::LogVersionRaised, version)),
+                None => {
+                    each(position, &event);
+                    Ok(())
+                }
+            },
+            Ok(Decoded::Newer { kind, version }) => Err(self.newer(position, kind, version)),
+            Ok(Decoded::Unknown) | Err(_) => Ok(()),
+        }
     }
 
     /// Folds the whole log into `ledger`, which stands before its first record; what

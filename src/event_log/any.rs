@@ -6,7 +6,7 @@ use super::{
     AppendError, Appended, EventLog, Head, NewEvent, OpenError, ReadError, Reader, Records,
     archive,
     codec::EncodeError,
-    file::{FileLog, FileReader, Options, Torn, rollover, segments},
+    file::{FileLog, FileReader, Options, Torn, control, rollover, segments},
     memory::{MemoryLog, MemoryReader},
 };
 use crate::domain::{event::Position, merkle::Frontier};
@@ -70,6 +70,24 @@ impl AnyLog {
             return Ok(Self::JetStream(JetStreamLog::open(options).await?));
         }
         FileLog::open(folder(location)?, &Options::default()).map(Self::File)
+    }
+
+    /// The same; where a running process holds a folder's lock, records are appended by way of it: what it takes, see
+    /// [`control`]. Who that is, if so.
+    ///
+    /// # Errors
+    /// [`OpenError`], as of [`Self::open`].
+    pub async fn open_beside(location: &str) -> Result<(Self, Option<String>), OpenError> {
+        match Self::open(location).await {
+            Err(OpenError::Locked { path, holder }) => {
+                let dir = Path::new(last(location));
+                if !control::is_there(dir) {
+                    return Err(OpenError::Locked { path, holder });
+                }
+                Ok((Self::File(FileLog::open_beside(dir).await?), Some(holder)))
+            }
+            opened => Ok((opened?, None)),
+        }
     }
 
     /// Opens the log at `location` for reading; nothing in it is touched.

@@ -20,6 +20,14 @@ pub enum AppendError {
         /// What is true.
         last_decision: Position,
     },
+    /// Something of the same matter was appended since the log was read. Nothing was written.
+    #[error(
+        "the record at position {position} came while the log was read, and may change what is right; nothing was written, run the command again"
+    )]
+    Overtaken {
+        /// Where it stands.
+        position: Position,
+    },
     /// It may be on the log or not: read first, then decide.
     #[error(
         "it is not known whether the record was written ({why}); read the log before deciding again"

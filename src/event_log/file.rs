@@ -6,6 +6,7 @@
 //! DIR/roots                        `position root` every 1,024 positions and on close
 //! DIR/frontier                     the tree at the newest root, so that opening is fast
 //! DIR/lock                         held by the one writer
+//! DIR/control                      where commands ask a writer that runs for long to append for them
 //! DIR/sealed                       after a roll-over: which log goes on
 //! DIR/00000000000000000001.jsonl.zst  instead, in an archive: whole, and never written again
 //! ```
@@ -15,6 +16,7 @@
 //! changed or removed but the half line that a killed writer left. Readers take no lock and write nothing.
 
 mod committer;
+pub mod control;
 mod reader;
 mod recover;
 pub mod rollover;
@@ -51,6 +53,8 @@ pub struct FileLog {
     dir: PathBuf,
     writer: Option<Writer>,
     torn: Option<Torn>,
+    /// Whoever holds the lock, to be asked; `None`: nobody is.
+    holder: Option<control::Holder>,
 }
 
 /// The writing side.
@@ -100,7 +104,7 @@ impl FileLog {
             .spawn(move || committer.run(queue))
             .map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
         let writer = Some(Writer { requests, tip, thread });
-        Ok(Self { dir: dir.to_owned(), writer, torn })
+        Ok(Self { dir: dir.to_owned(), writer, torn, holder: None })
     }
 
     /// Opens the log in `dir` for reading, also while another process writes. Nothing is touched.
@@ -109,7 +113,7 @@ impl FileLog {
     /// [`OpenError::Read`] when there is no log.
     pub fn open_read(dir: &Path) -> Result<Self, OpenError> {
         segments::SegmentReader::open(dir, Position::MAX)?;
-        Ok(Self { dir: dir.to_owned(), writer: None, torn: None })
+        Ok(Self { dir: dir.to_owned(), writer: None, torn: None, holder: None })
     }
 
     /// The half line that was cut off when the log was opened for appending: tell a person.
@@ -186,6 +190,9 @@ impl FileLog {
         expected: Option<Position>,
         events: Vec<NewEvent>,
     ) -> Result<Appended, AppendError> {
+        if let Some(holder) = &self.holder {
+            return holder.send(expected, &events).await;
+        }
         let writer = self.writer.as_ref().ok_or(AppendError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
         let ended = |_| AppendError::Closed { why: "the writing thread ended".to_owned() };

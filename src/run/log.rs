@@ -2,7 +2,10 @@
 //! come in any order.
 
 use super::Error;
-use crate::event_log::{AnyLog, OpenError, shown};
+use crate::{
+    event_log::{AnyLog, OpenError, file::control::Control, shown},
+    shutdown::{Stage, Tasks},
+};
 use std::{sync::Arc, time::Duration};
 use tracing::{info, warn};
 
@@ -28,6 +31,25 @@ pub(super) async fn open(place: &str) -> Result<AnyLog, Error> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Appends to a log in a folder, which this process alone may write, what commands ask for.
+pub(super) fn take_from_commands(tasks: &mut Tasks, log: &Arc<AnyLog>) {
+    let AnyLog::File(file) = &**log else { return };
+    let control = match Control::open(file.dir()) {
+        Ok(control) => control,
+        Err(error) => {
+            let log = file.dir().display();
+            warn!(%log, %error, "commands cannot ask this process to append; they find the log locked");
+            return;
+        }
+    };
+    let (log, end) = (Arc::clone(log), tasks.staged().until(Stage::Watch));
+    tasks.spawn(Stage::Watch, "control", async move {
+        let told = |reply: &str| info!(reply, "a command asked to append");
+        control.serve(&*log, end, told).await;
+        Ok(())
+    });
 }
 
 /// Ends writing, and says whether the last root was written. A log that a task left behind still uses is not closed:

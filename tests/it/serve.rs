@@ -1,6 +1,7 @@
 //! `bizrq serve` as a process: asked over TLS, killed, started again, told to end.
 
 mod alertmanager;
+mod commands;
 mod notices;
 mod process;
 mod tls;

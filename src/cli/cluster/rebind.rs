@@ -20,7 +20,7 @@ pub(super) struct Args {
     /// The cluster's name in the log
     #[arg(value_name = "NAME", value_parser = operator)]
     name: String,
-    /// The log; one in a folder must not be held by a running bizrq
+    /// The log; a running bizrq that has one in a folder is asked to append
     #[arg(long, value_name = "LOG")]
     log: String,
 }
@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         data: Data::ClusterBound(ClusterBound { uid: "".into() }),
     };
     let event = NewEvent::note(&event).map_err(|error| Error::log(&args.log, error))?;
-    let log = OpenedLog::open(&args.log)?;
+    let log = OpenedLog::open_beside(&args.log)?;
     let position = log.append(vec![event])?.last;
     log.close()?;
     out.line(format_args!(

@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// When it ended: not before it was last heard of
     #[arg(long, value_name = "T", value_parser = Timestamp::parse)]
     at: Timestamp,
-    /// The log; one in a folder must not be held by a running bizrq
+    /// The log; a running bizrq that has one in a folder is asked to append
     #[arg(long, value_name = "LOG")]
     log: String,
 }
@@ -42,10 +42,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let Args { name, at, log: place } = args;
     // A log that is not there is not made for that.
-    let reading = OpenedLog::open_read(place)?;
+    drop(OpenedLog::open_read(place)?);
+    let log = OpenedLog::open_beside(place)?;
     let mut ledger = Ledger::default();
-    reading.fold(&mut ledger, |_| true, |_| {})?;
-    drop(reading);
+    log.fold(&mut ledger, |_| true, |_| {})?;
     let now = clock::now();
     check(&ledger, name, *at, now)?;
     let End { pods, workloads } = End::of(&ledger, name, *at);
@@ -63,7 +63,6 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         }
     });
     let events: Result<Vec<_>, _> = events.collect();
-    let log = OpenedLog::open(place)?;
     let last = log.append(events.map_err(|error| Error::log(place, error))?)?.last;
     log.close()?;
     out.line(format_args!(

@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         return Ok(Answer::No);
     }
     let objects = check::parents_first(good);
-    let log = OpenedLog::open(&args.log)?;
+    let log = OpenedLog::open_beside(&args.log)?;
     let (mut ledger, last) = read(&log)?;
     faults.extend(objects.iter().filter_map(|object| foreign(object, last.get(&object.name))));
     let (source, now) = (format!("/operators/{}", args.operator), clock::now());

@@ -159,10 +159,14 @@ fn a_token_goes_without_encryption_to_this_host_alone_unless_one_says_so() {
 
 #[test]
 fn a_server_that_is_not_there_or_says_no_is_told_with_its_words() {
-    let mut nowhere = Command::new(env!("CARGO_BIN_EXE_bizrq"));
-    let output = nowhere.args(["tree", "--server", "http://127.0.0.1:1"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("127.0.0.1:1"), "{output:?}");
+    for server in ["http://127.0.0.1:1", "http://nobody.invalid"] {
+        let mut nowhere = Command::new(env!("CARGO_BIN_EXE_bizrq"));
+        let output = nowhere.args(["tree", "--server", server]).output().unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let begin = format!("error: {server}/v1/quotas: nobody answers there (");
+        assert!(said.starts_with(&begin) && said.contains("--server or BIZRQ_SERVER"), "{said}");
+    }
     let mut no_url = Command::new(env!("CARGO_BIN_EXE_bizrq"));
     let output = no_url.args(["tree", "--server", "bizrq"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

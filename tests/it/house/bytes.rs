@@ -9,6 +9,7 @@ const JSON: &[(&str, &str)] = &[
     ("src/event_log/jetstream/append.rs", "what the server answers to an append"),
     ("src/event_log/jetstream/stream.rs", "settings of streams that the client does not know"),
     ("src/event_log/file/roots.rs", "its own side file, which is rebuilt when it is lost"),
+    ("src/event_log/file/control", "what a command asks of who holds the lock, and is told"),
     ("src/event_log/file/rollover.rs", "its own side file: where a log was ended"),
     ("src/event_log/archive.rs", "the manifest beside an archive's segments"),
     ("src/decider/wire.rs", "what replicas say to each other; nothing that outlives an answer"),
