@@ -20,6 +20,7 @@ pub mod book;
 pub mod calendar;
 pub mod event;
 mod few;
+mod growth;
 pub mod history;
 pub mod hours;
 pub mod ident;

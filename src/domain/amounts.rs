@@ -154,7 +154,7 @@ impl Amounts {
     }
 
     /// Keys and amounts in order of key.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (KeyId, Milli)> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (KeyId, Milli)> + Clone + '_ {
         self.0.iter().copied()
     }
 

@@ -13,6 +13,7 @@
 
 mod cash;
 mod facts;
+mod members;
 mod pace;
 mod periods;
 mod pods;

@@ -1,24 +1,28 @@
 //! Usage of past hours: hourly differences of one group, rolled up into days and months.
 //!
 //! A segment is two boundaries: at its start its amount begins to count, at its end it ceases. A boundary
-//! touches one row: the amount that it adds inside its hour, and the change of rate from the next hour on.
-//! A finished day is the sum of its hours, a finished month the sum of its days; both are made when the group's
+//! touches one row: the amount that it adds inside its hour, and the change of rate from the next hour on. The newest hour
+//! has no row yet (`history/newest.rs`): it is made when the group's next hour begins. A finished day is the sum of its hours, a finished month the sum of its days; both are made when the group's
 //! next day begins and corrected in place when something about them is learned later.
 //!
 //! An hour in which a date begins at some place (`history/splits.rs`) has a second row, of what its boundaries add
 //! before that instant: budgets that begin anew there are exact to the millisecond however long ago it was.
 
 mod entry;
+mod newest;
+mod past;
 pub mod splits;
 mod state;
 
-pub use entry::Change;
-use entry::Entry;
+pub(in crate::domain) use entry::Entry;
+use newest::Newest;
+pub use past::Past;
 use splits::Splits;
 pub(in crate::domain) use state::Rows;
 
 use super::{
     amounts::{Overflow, product},
+    growth::{Change, Growth},
     quantity::Milli,
     time::{HOUR_MS, Timestamp},
 };
@@ -31,6 +35,8 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 /// Hours, days and months of one group; amounts by the group's slots.
 #[derive(Clone, Debug, Default)]
 pub struct History {
+    newest: Newest,
+    /// Those before the newest.
     hours: Table,
     days: Table,
     months: Table,
@@ -131,44 +137,22 @@ impl Unit {
 }
 
 impl History {
-    /// From `at` on, so much more (or less) is held under these slots.
-    ///
-    /// # Errors
-    /// [`Overflow`]; nothing is changed.
-    pub fn boundary(
-        &mut self,
-        splits: &mut Splits,
-        at: Timestamp,
-        change: Change,
-        slots: &[(usize, Milli)],
-    ) -> Result<(), Overflow> {
-        self.enter(splits, at, Entry::Rate(change), slots)
-    }
-
-    /// Adds a signed amount to the hour of `at`: a correction, which changes no rate.
-    ///
-    /// # Errors
-    /// [`Overflow`]; nothing is changed.
-    pub fn adjust(
-        &mut self,
-        splits: &mut Splits,
-        slot: usize,
-        at: Timestamp,
-        exact: i128,
-    ) -> Result<(), Overflow> {
-        self.enter(splits, at, Entry::Amount(Change::More), &[(slot, exact)])
-    }
-
     /// Looks at the newest hour; see [`super::ledger::ahead`].
-    pub(super) fn look(&self, step: u8) -> Milli {
-        let Table { numbers, cells, width, noted, .. } = &self.hours;
-        if step == 0 {
-            return (numbers.len() ^ cells.len() ^ noted.len()) as Milli;
+    pub(super) fn look(&self) -> Milli {
+        self.newest.look()
+    }
+
+    /// Whether boundaries at these instants change the newest hour and nothing else here, which they do from now on.
+    pub(super) fn takes(
+        &mut self,
+        splits: &mut Splits,
+        mut boundaries: impl Iterator<Item = Timestamp>,
+    ) -> bool {
+        let takes = boundaries.all(|at| self.newest.contains(at) && !splits.has_after(at));
+        if takes {
+            self.newest.note();
         }
-        let newest = cells.get(cells.len().saturating_sub(*width)..).unwrap_or_default();
-        let seen = newest.iter().fold(0, |seen, cell| seen ^ cell.rate);
-        let is_noted = noted.last().is_some_and(|noted| *noted);
-        seen ^ Milli::from(is_noted) ^ numbers.last().map_or(0, |number| Milli::from(*number))
+        takes
     }
 
     /// What boundaries up to now add before `end`, inside its hour: it is kept in parts from now on.
@@ -180,27 +164,38 @@ impl History {
         self.parts.add(end.millis(), 0, Entry::Amount(Change::More), slots)
     }
 
-    /// Enters something into the row of its hour, into that of each part that ends later in it, and where days and
-    /// months were rolled up already, into theirs.
-    fn enter(
+    /// Enters something under some slots at `at`: into its hour, into each part of that hour that ends later, and where
+    /// days and months were rolled up already, into theirs. `now` are the sums before it is entered there.
+    ///
+    /// # Errors
+    /// [`Overflow`]; nothing is changed.
+    pub(super) fn enter(
         &mut self,
         splits: &mut Splits,
         at: Timestamp,
         entry: Entry,
         slots: &[(usize, i128)],
+        now: &[Growth],
     ) -> Result<(), Overflow> {
-        let day = Unit::Day.number(at);
-        let newest = self.hours.last().map(day_of_hour);
-        if let Some(newest) = newest.filter(|newest| day > *newest) {
-            self.finish(newest)?;
+        if self.newest.is_before(at) {
+            self.begin(at, now)?;
         }
+        let is_late = !self.newest.contains(at);
+        if !is_late {
+            if matches!(entry, Entry::Amount(Change::More)) && !self.newest.has_room(slots, now) {
+                return Err(Overflow);
+            }
+            self.newest.note();
+        }
+        let day = Unit::Day.number(at);
+        let newest = self.newest.number().map(day_of_hour);
         let row = |rows, unit: Unit| (rows, unit.number(at), unit.rest(at), entry);
         let is_finished = newest.is_some_and(|newest| day < newest);
         let month = || Some(row(Rows::Months, Unit::Month));
         let month = if is_finished { month() } else { None };
         let month = month.filter(|(_, number, ..)| self.months.last() >= Some(*number));
         let whole = [
-            Some(row(Rows::Hours, Unit::Hour)),
+            is_late.then(|| row(Rows::Hours, Unit::Hour)),
             is_finished.then(|| row(Rows::Days, Unit::Day)),
             month,
         ];
@@ -208,15 +203,40 @@ impl History {
         let part =
             |end: &Timestamp| (Rows::Parts, end.millis(), end.since(at), entry.without_rate());
         let rows = whole.into_iter().flatten().chain(ends.iter().map(part));
-        for (done, (table, number, rest, entry)) in rows.clone().enumerate() {
-            if let Err(overflow) = self.table_mut(table).add(number, rest, entry, slots) {
-                for (table, number, rest, entry) in rows.take(done) {
-                    // Stepping back restores sums that were in range.
-                    let _ = self.table_mut(table).add(number, rest, entry.reversed(), slots);
-                }
+        let count = rows.clone().count();
+        let entered =
+            rows.clone().enumerate().try_for_each(|(done, (table, number, rest, entry))| {
+                self.table_mut(table).add(number, rest, entry, slots).map_err(|Overflow| done)
+            });
+        let learned = entered.and_then(|()| {
+            if !is_late {
+                return Ok(());
+            }
+            self.newest.learn(slots, entry.slope_of_sum(at)).map_err(|Overflow| count)
+        });
+        let Err(done) = learned else { return Ok(()) };
+        for (table, number, rest, entry) in rows.take(done) {
+            // Stepping back restores sums that were in range.
+            let _ = self.table_mut(table).add(number, rest, entry.reversed(), slots);
+        }
+        Err(Overflow)
+    }
+
+    /// The hour of `at`, which lies after the newest, is the newest from now on: that one gets its row, and a day that
+    /// ended with it too.
+    fn begin(&mut self, at: Timestamp, now: &[Growth]) -> Result<(), Overflow> {
+        let hour = Unit::Hour.number(at);
+        if let Some(ended) = self.newest.number() {
+            let cells: Vec<_> = self.newest.cells(now).collect();
+            self.hours.push(ended, &cells);
+            if day_of_hour(hour) > day_of_hour(ended)
+                && let Err(overflow) = self.finish(day_of_hour(ended))
+            {
+                self.hours.pop();
                 return Err(overflow);
             }
         }
+        self.newest = Newest::of(hour, now.to_vec());
         Ok(())
     }
 
@@ -236,83 +256,6 @@ impl History {
             self.months.push(month, &cells);
         }
         Ok(())
-    }
-
-    /// Usage under `slot` from the beginning to `to`, milli-units × milliseconds. Exact when `to` is a whole hour;
-    /// otherwise `None`: what happened inside an hour is not kept here.
-    ///
-    /// # Errors
-    /// [`Overflow`].
-    pub fn usage(&self, slot: usize, to: Timestamp) -> Result<Option<i128>, Overflow> {
-        if to.millis().rem_euclid(HOUR_MS) != 0 {
-            return Ok(None);
-        }
-        self.sum(slot, to)?.until(to.millis()).map(Some)
-    }
-
-    /// The same where two parts of an hour meet, which [`Splits`] knows.
-    ///
-    /// # Errors
-    /// [`Overflow`].
-    pub(super) fn usage_by_part(&self, slot: usize, to: Timestamp) -> Result<i128, Overflow> {
-        let before = self.sum(slot, Unit::Hour.begin_of(to))?.until(to.millis())?;
-        let part = self.parts.cells_of(to.millis()).and_then(|cells| cells.get(slot));
-        before.checked_add(part.map_or(0, |cell| cell.amount)).ok_or(Overflow)
-    }
-
-    /// What the rows up to `to`, a whole hour, add up to.
-    fn sum(&self, slot: usize, to: Timestamp) -> Result<Sum, Overflow> {
-        let mut sum = Sum::default();
-        // Whole months, then whole days of the rest, then hours of the rest: each row once.
-        let mut reached = i64::MIN;
-        for (unit, table) in
-            [(Unit::Month, &self.months), (Unit::Day, &self.days), (Unit::Hour, &self.hours)]
-        {
-            for (number, cells) in table.from(unit, reached) {
-                let end = unit.end(unit.begin(number));
-                if end > to.millis() {
-                    break;
-                }
-                sum.period(cells.get(slot), end)?;
-                reached = end;
-            }
-        }
-        Ok(sum)
-    }
-
-    /// Usage under `slot` inside the period of `unit` that begins at `begin`.
-    ///
-    /// # Errors
-    /// [`Overflow`].
-    pub fn within(&self, unit: Unit, slot: usize, begin: Timestamp) -> Result<i128, Overflow> {
-        let end = clock(unit.end(begin.millis()));
-        let [Some(before), Some(after)] = [self.usage(slot, begin)?, self.usage(slot, end)?] else {
-            return Ok(0);
-        };
-        after.checked_sub(before).ok_or(Overflow)
-    }
-}
-
-/// A running total over rows in order of time.
-#[derive(Default)]
-struct Sum {
-    total: i128,
-    rate: Milli,
-    since: i64,
-}
-
-impl Sum {
-    fn period(&mut self, cell: Option<&Cell>, end: i64) -> Result<(), Overflow> {
-        let Some(cell) = cell else { return Ok(()) };
-        self.total = self.until(end)?.checked_add(cell.amount).ok_or(Overflow)?;
-        self.rate = self.rate.checked_add(cell.rate).ok_or(Overflow)?;
-        self.since = end;
-        Ok(())
-    }
-
-    fn until(&self, t: i64) -> Result<i128, Overflow> {
-        let grown = product(self.rate, t.saturating_sub(self.since)).ok_or(Overflow)?;
-        self.total.checked_add(grown).ok_or(Overflow)
     }
 }
 
@@ -394,6 +337,13 @@ impl Table {
         self.note(self.numbers.len().saturating_sub(1));
         self.cells.extend_from_slice(cells);
         self.cells.resize(self.numbers.len().saturating_mul(self.width), Cell::default());
+    }
+
+    /// Takes the last row away again.
+    fn pop(&mut self) {
+        self.numbers.pop();
+        self.noted.pop();
+        self.cells.truncate(self.numbers.len().saturating_mul(self.width));
     }
 
     fn widen(&mut self, width: usize) {

@@ -10,59 +10,28 @@
 //! version of a known type stops it, an unknown type is kept and ignored.
 
 pub mod ahead;
+mod decided;
+mod options;
+mod record;
 pub mod state;
 pub mod told;
 
 use super::{
     book::{Book, Stamp, Trial},
-    event::{Data, Event, EventId, Kind, LOG_VERSION, Position},
+    event::{Data, Event, Kind, LOG_VERSION, Position},
     merkle::{Frontier, Hash},
-    meter::{Change, Contradiction, Meter, Outcome, Retain, Window, recount::Unanswerable},
-    names::{GroupId, Learning, Map, Names, ObjectId, Set, Uid},
-    pod::Basis,
-    table::{Ring, Table},
+    meter::{Change, Contradiction, Meter, Outcome, recount::Unanswerable},
+    names::{GroupId, Learning, Names, ObjectId, Uid},
+    table::Table,
     time::Timestamp,
 };
-use serde::{Deserialize, Serialize};
-use std::collections::hash_map::Entry;
+use decided::Decided;
 
-/// So many decisions are known by their ids: minutes of the busiest log.
-const DECISIONS_REMEMBERED: usize = 65_536;
-
-/// So many requests are known by their uids: two minutes at a thousand recorded reviews a second, longer than an
-/// API server waits for a webhook and tries again. About 10 MB.
-const REQUESTS_REMEMBERED: usize = 131_072;
+pub use options::Options;
+pub use record::{Applied, Counts, Quarantined, Record, Stop};
 
 /// Positions between two roots that are kept, so that who compares finds the block that differs.
 pub const ROOT_EVERY: u64 = 1024;
-
-/// What a ledger keeps, and of which part of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Options {
-    /// Which clock is metered.
-    pub basis: Basis,
-    /// The part of time that is metered.
-    pub window: Window,
-    /// Keep hourly differences.
-    pub history: bool,
-    /// How long a pod that ended is remembered.
-    pub retain: Retain,
-    /// Keep the book of quotas; without it only usage is known.
-    pub quotas: bool,
-}
-
-impl Default for Options {
-    /// Held time, all of it, with hourly differences; ended pods for 35 days of heartbeats.
-    fn default() -> Self {
-        Self {
-            basis: Basis::Held,
-            window: Window::default(),
-            history: true,
-            retain: Retain::Heartbeats,
-            quotas: true,
-        }
-    }
-}
 
 /// The state that follows from the log up to a position.
 #[derive(Clone, Debug)]
@@ -82,92 +51,6 @@ pub struct Ledger {
     counts: Counts,
 }
 
-/// The newest decisions: a repeated append or request comes soon or, being refused, never.
-#[derive(Clone, Debug, Default)]
-struct Decided {
-    ids: Set<EventId>,
-    ring: Ring<EventId, 256>,
-    /// By cluster and uid of the request: the record that answers it.
-    requests: Map<ObjectId, Position>,
-    asked: Ring<(ObjectId, Position), 256>,
-}
-
-/// What became of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
-    /// It said something new.
-    Changed,
-    /// It repeats what is known.
-    Repeated,
-    /// It is for people, or of a type that this build does not know.
-    Ignored,
-    /// It repeats what was forgotten.
-    Dropped,
-    /// It contradicts what is known.
-    Quarantined,
-}
-
-/// How many records became what.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Said something new.
-    pub changed: u64,
-    /// Repeated what is known.
-    pub repeated: u64,
-    /// Notes, and types that this build does not know.
-    pub ignored: u64,
-    /// Repeated what was forgotten.
-    pub dropped: u64,
-}
-
-/// A record that was not taken, or a stop that a later record contradicts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quarantined {
-    /// The record.
-    pub position: Position,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
-/// Why the ledger cannot go on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Stop {
-    /// Positions have no holes.
-    #[error("position {found} follows {position}: a record is missing or comes twice")]
-    NotNext {
-        /// The ledger's position.
-        position: Position,
-        /// The record's.
-        found: Position,
-    },
-    /// From here on only a newer build knows what is written.
-    #[error(
-        "position {position} raises the log to version {version}; this build reads up to version {reads}: upgrade bizrq"
-    )]
-    NewerLog {
-        /// The record.
-        position: Position,
-        /// The log's version from there on.
-        version: u32,
-        /// What this build reads.
-        reads: u32,
-    },
-    /// Only a newer build understands this.
-    #[error(
-        "position {position} is `{type_name}` version {version}; this build reads up to version {reads}: upgrade bizrq"
-    )]
-    NewerVersion {
-        /// The record.
-        position: Position,
-        /// Its type.
-        type_name: &'static str,
-        /// Its version.
-        version: u32,
-        /// What this build reads.
-        reads: u32,
-    },
-}
-
 /// Usage of one group under one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
@@ -183,24 +66,6 @@ pub struct Usage {
     pub provisional: bool,
     /// Σ amount × (latest − earliest), milli-units × milliseconds.
     pub uncertain: i128,
-}
-
-/// What a record is for the ledger: decoded, or not.
-#[derive(Clone, Debug)]
-pub enum Record<'a> {
-    /// An event.
-    Event(&'a Event<'a>),
-    /// A type that this build does not know.
-    Unknown,
-    /// A known type in a version that only a newer build reads.
-    Newer {
-        /// The type.
-        kind: super::event::Kind,
-        /// The version.
-        version: u32,
-    },
-    /// Bytes that are no event, and why.
-    Undecodable(String),
 }
 
 impl Default for Ledger {
@@ -427,29 +292,9 @@ impl Ledger {
         };
         if decides {
             self.decided.remember(event.id);
-            self.remember_requests(position, event);
+            self.decided.remember_requests(&mut self.names, position, event);
         }
         Ok(applied)
-    }
-
-    fn remember_requests(&mut self, position: Position, event: &Event<'_>) {
-        let (decided, names) = (&mut self.decided, &mut self.names);
-        match &event.data {
-            Data::WorkloadsAdmitted(data) => {
-                for admission in &data.admissions {
-                    let cluster = names.cluster_of(&admission.cluster);
-                    let uid = Uid::of(&admission.request);
-                    decided.answer(ObjectId { cluster, uid }, position);
-                }
-            }
-            Data::QuotaProposed(data) => {
-                if let Some(request) = &data.request {
-                    let cluster = names.cluster(&event.source);
-                    decided.answer(ObjectId { cluster, uid: Uid::of(request) }, position);
-                }
-            }
-            _ => {}
-        }
     }
 
     fn synced(&mut self, event: &Event<'_>, since: Timestamp) {
@@ -611,24 +456,6 @@ impl Ledger {
             .collect();
         lines.sort_by(|a, b| (&a.group, &a.key).cmp(&(&b.group, &b.key)));
         Ok(lines)
-    }
-}
-
-impl Decided {
-    fn remember(&mut self, id: EventId) {
-        self.ids.insert(id);
-        if let Some(oldest) = self.ring.put(id, DECISIONS_REMEMBERED) {
-            self.ids.remove(&oldest);
-        }
-    }
-
-    fn answer(&mut self, request: ObjectId, position: Position) {
-        // Of a request that was recorded twice the first record counts, as it does for whoever asked.
-        let Entry::Vacant(place) = self.requests.entry(request) else { return };
-        place.insert(position);
-        if let Some((oldest, _)) = self.asked.put((request, position), REQUESTS_REMEMBERED) {
-            self.requests.remove(&oldest);
-        }
     }
 }
 

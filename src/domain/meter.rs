@@ -4,18 +4,18 @@
 //! follow from it after are added. Nothing else ever touches a sum, except a signed correction.
 
 mod dates;
+mod records;
 pub mod recount;
 pub(super) mod state;
+mod window;
 
 use super::{
     amounts::{Amounts, Overflow},
     book,
-    event::{
-        Event, EventId, Period, PodCreated, PodMoved, PodResized, PodStarted, PodStopped, Position,
-    },
+    event::{Event, EventId, Position},
     history::splits::Splits,
     names::{ClusterId, GroupId, Interner, KeyId, Map, Names, ObjectId, Uid},
-    pod::{Basis, Charged, Created, Pod, Segment, Stop, What},
+    pod::{Basis, Charged, Pod, Segment},
     quantity::Milli,
     resources::{Models, Resources},
     shapes::{PlacementId, ResourcesId, Shapes},
@@ -27,14 +27,7 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The part of time that is metered; everything outside is cut off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    /// First instant inside; `None`: from the beginning.
-    pub from: Option<Timestamp>,
-    /// First instant after it; what runs then counts as running. `None`: to the end.
-    pub to: Option<Timestamp>,
-}
+pub use window::Window;
 
 /// How long a pod that ended is remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,190 +203,6 @@ impl Meter {
         }
     }
 
-    /// Takes `pod.created`.
-    ///
-    /// # Errors
-    /// [`Contradiction`]; the meter is unchanged.
-    pub fn created(
-        &mut self,
-        names: &mut Names,
-        event: &Event<'_>,
-        data: &PodCreated<'_>,
-    ) -> Result<Outcome, Contradiction> {
-        let (cluster, placement) = self.place(names, event, &data.group, &data.models);
-        let reserved = self.shapes.resources(&data.reserved);
-        let workload = data.owner.as_ref().map(|o| Uid::of(&o.uid));
-        self.record(names, cluster, &data.uid, event.time, |pod| {
-            let new = pod.create(Created { placement, reserved });
-            if new && !pod.has_started() {
-                pod.belongs(workload);
-            }
-            Ok(new)
-        })
-    }
-
-    /// Takes `pod.started`.
-    ///
-    /// # Errors
-    /// [`Contradiction`]; the meter is unchanged.
-    pub fn started(
-        &mut self,
-        names: &mut Names,
-        event: &Event<'_>,
-        data: &PodStarted<'_>,
-    ) -> Result<Outcome, Contradiction> {
-        let (cluster, placement) = self.place(names, event, &data.group, &data.models);
-        let held = self.shapes.resources(&data.held);
-        let reserved = self.reserved(held, data.reserved.as_ref());
-        let workload = data.owner.as_ref().map(|o| Uid::of(&o.uid));
-        let node = self.node(&data.node);
-        self.record(names, cluster, &data.uid, event.time, |pod| {
-            if pod.node != 0 && node != 0 && pod.node != node {
-                let (uid, node) = (data.uid.to_string(), data.node.to_string());
-                return Err(Contradiction::TwoNodes { uid, node });
-            }
-            let new = pod.start(data.basis, event.time, placement, held, reserved);
-            if new {
-                pod.belongs(workload);
-                pod.node = node;
-            }
-            Ok(new)
-        })
-    }
-
-    /// Takes `pod.resized`.
-    ///
-    /// # Errors
-    /// [`Contradiction`]; the meter is unchanged.
-    pub fn resized(
-        &mut self,
-        names: &mut Names,
-        event: &Event<'_>,
-        data: &PodResized<'_>,
-    ) -> Result<Outcome, Contradiction> {
-        let cluster = names.cluster(&event.source);
-        let held = self.shapes.resources(&data.held);
-        let reserved = self.reserved(held, data.reserved.as_ref());
-        self.record(names, cluster, &data.uid, event.time, |pod| {
-            Ok(pod.change(event.time, What::Holds { held, reserved }))
-        })
-    }
-
-    /// Takes `pod.moved`.
-    ///
-    /// # Errors
-    /// [`Contradiction`]; the meter is unchanged.
-    pub fn moved(
-        &mut self,
-        names: &mut Names,
-        event: &Event<'_>,
-        data: &PodMoved<'_>,
-    ) -> Result<Outcome, Contradiction> {
-        let (cluster, placement) = self.place(names, event, &data.group, &data.models);
-        let workload = data.owner.as_ref().map(|o| Uid::of(&o.uid));
-        self.record(names, cluster, &data.uid, event.time, |pod| {
-            let new = pod.change(event.time, What::Is(placement));
-            if new {
-                pod.belongs(workload);
-            }
-            Ok(new)
-        })
-    }
-
-    /// Takes `pod.stopped`, told by the record at `position`.
-    ///
-    /// # Errors
-    /// [`Contradiction`]; the meter is unchanged.
-    pub fn stopped(
-        &mut self,
-        names: &mut Names,
-        position: Position,
-        event: &Event<'_>,
-        data: &PodStopped<'_>,
-    ) -> Result<Outcome, Contradiction> {
-        let PodStopped { earliest, latest, ran, .. } = *data;
-        if latest < earliest {
-            return Err(Contradiction::Backwards { field: "earliest..latest" });
-        }
-        if ran.is_some_and(|ran| ran.to < ran.from) {
-            return Err(Contradiction::Backwards { field: "ran" });
-        }
-        let cluster = names.cluster(&event.source);
-        let stop = Stop { basis: data.basis, time: event.time, earliest, latest, ran, position };
-        self.record(names, cluster, &data.uid, event.time, |pod| Ok(pod.stop(stop)))
-    }
-
-    /// Takes `pod.stop_withdrawn`.
-    ///
-    /// # Errors
-    /// [`Contradiction`]; the meter is unchanged.
-    pub fn stop_withdrawn(
-        &mut self,
-        names: &mut Names,
-        event: &Event<'_>,
-        uid: &str,
-        alive_at: Timestamp,
-    ) -> Result<Outcome, Contradiction> {
-        let cluster = names.cluster(&event.source);
-        self.record(names, cluster, uid, event.time, |pod| Ok(pod.withdraw(alive_at)))
-    }
-
-    /// Takes `pod.ran`.
-    ///
-    /// # Errors
-    /// [`Contradiction`]; the meter is unchanged.
-    pub fn ran(
-        &mut self,
-        names: &mut Names,
-        event: &Event<'_>,
-        uid: &str,
-        from: Timestamp,
-    ) -> Result<Outcome, Contradiction> {
-        let cluster = names.cluster(&event.source);
-        self.record(names, cluster, uid, event.time, |pod| Ok(pod.run(from)))
-    }
-
-    /// Takes a heartbeat, and forgets what it puts beyond the horizon.
-    pub fn synced(&mut self, names: &mut Names, event: &Event<'_>, since: Timestamp) {
-        let cluster = names.cluster(&event.source);
-        if self.sources.synced(cluster, since, event.time) && self.retain == Retain::Heartbeats {
-            self.forget(cluster);
-        }
-    }
-
-    /// Takes a signed correction: `exact` milli-units × milliseconds of a group's `key`, dated `at`.
-    /// Returns whether it was new.
-    ///
-    /// # Errors
-    /// [`Contradiction`]; the meter is unchanged.
-    pub fn adjusted(
-        &mut self,
-        id: EventId,
-        group: GroupId,
-        key: KeyId,
-        at: Timestamp,
-        exact: i128,
-    ) -> Result<bool, Contradiction> {
-        if self.adjusted_ids.contains(&id) {
-            return Ok(false);
-        }
-        if exact.unsigned_abs() > MOST_ADJUSTED {
-            return Err(Contradiction::AbsurdCorrection { exact });
-        }
-        let window = self.window;
-        let inside =
-            window.from.is_none_or(|from| from <= at) && window.to.is_none_or(|to| at < to);
-        if let Some(sums) = sums_of(&mut self.groups, group, self.history).filter(|_| inside) {
-            let slot = sums.slot(key);
-            sums.adjust(&mut self.splits, slot, at, exact)?;
-            self.changed.push((group, at));
-            self.adjusted.push(Adjusted { group, key, at, exact });
-            self.newest = self.newest.max(Some(at));
-        }
-        self.adjusted_ids.insert(id);
-        Ok(true)
-    }
-
     /// Nothing of this source that lies before is remembered; `None` while everything is.
     #[must_use]
     pub fn horizon(&self, cluster: ClusterId) -> Option<Timestamp> {
@@ -501,15 +310,20 @@ impl Meter {
         come: &[Segment],
     ) -> Result<(), Overflow> {
         let count = gone.len().max(come.len());
-        let all = || (0..count).flat_map(|i| steps(gone.get(i), come.get(i)));
-        for (done, step) in all().enumerate() {
-            let Some(step) = step else { continue };
-            if let Err(overflow) = self.apply(names, step) {
-                for step in all().take(done).flatten() {
-                    // Stepping back restores sums that were in range.
-                    let _ = self.apply(names, step.reversed());
+        let mut done: usize = 0;
+        for i in 0..count {
+            for step in steps(gone.get(i), come.get(i)) {
+                if let Some(step) = step
+                    && let Err(overflow) = self.apply(names, step)
+                {
+                    let all = (0..count).flat_map(|i| steps(gone.get(i), come.get(i)));
+                    for step in all.take(done).flatten() {
+                        // Stepping back restores sums that were in range.
+                        let _ = self.apply(names, step.reversed());
+                    }
+                    return Err(overflow);
                 }
-                return Err(overflow);
+                done = done.saturating_add(1);
             }
         }
         Ok(())
@@ -523,7 +337,7 @@ impl Meter {
         let Some(sums) = sums_of(&mut self.groups, group, history) else { return Ok(()) };
         sums.apply(step, measure, &mut self.splits, &mut self.slots)?;
         if sums.opened().is_some() {
-            let since = step.boundaries().map(|(at, _)| at).min().unwrap_or(Timestamp::MAX);
+            let since = step.boundaries().iter().map(|(at, _)| at).min().unwrap_or(Timestamp::MAX);
             match self.changed.last_mut().filter(|(last, _)| *last == group) {
                 Some((_, earlier)) => *earlier = since.min(*earlier),
                 None => self.changed.push((group, since)),
@@ -607,34 +421,4 @@ fn sums_of<const N: usize>(
 ) -> Option<&mut Sums> {
     groups.extend_to(group.index().saturating_add(1), || Sums::new(history));
     groups.get_mut(group.index())
-}
-
-impl Window {
-    /// The part of `segment` inside the window. What runs at its end counts as running.
-    #[must_use]
-    pub fn cut(self, segment: Segment) -> Option<Segment> {
-        let mut cut = segment;
-        if self.from.is_none() && self.to.is_none() {
-            return Some(cut);
-        }
-        if let Some(to) = self.to {
-            if cut.from > to {
-                return None;
-            }
-            cut.to = cut.to.filter(|t| *t <= to);
-        }
-        cut.uncertain = cut.uncertain.and_then(|doubt| {
-            let from = self.from.map_or(doubt.from, |from| doubt.from.max(from));
-            let to = self.to.map_or(doubt.to, |to| doubt.to.min(to));
-            (from < to).then_some(Period { from, to })
-        });
-        if let Some(from) = self.from {
-            if cut.to.is_some_and(|to| to <= from) {
-                cut.uncertain?;
-                cut.to = Some(from);
-            }
-            cut.from = cut.from.max(from);
-        }
-        Some(cut)
-    }
 }

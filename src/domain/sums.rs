@@ -1,21 +1,23 @@
 //! Sums of one group: what its segments add up to, now and per hour.
 //!
-//! `usage(key, t) = closed + Σ rate × (t − start)`: three integers a key. Segments are added and taken away
-//! again as wholes, so that a correction is the new segment minus the old one.
+//! Two integers a key ([`super::growth`]). Segments are added and taken away again as wholes, so that a correction is the
+//! new segment minus the old one. What a group's newest hour adds is what its sums changed by since that hour's first
+//! boundary: it is worked out when somebody asks, or when the next hour begins.
 
 mod step;
 
 use super::{
-    amounts::{Overflow, product, products},
-    history::{History, splits::Splits},
+    amounts::{Overflow, product},
+    growth::{Change, Growth, Slope, add_at, add_each},
+    history::{Entry, History, Past, splits::Splits},
     names::KeyId,
     pod::Segment,
     quantity::Milli,
     shapes::{LayoutId, Measure},
-    time::{ORIGIN, Timestamp},
+    time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
-use step::Slope;
+use step::Boundaries;
 pub use step::Step;
 
 /// Usage of one group under each of its keys.
@@ -25,24 +27,13 @@ pub struct Sums {
     keys: Vec<KeyId>,
     /// The layout that the first slots have: its keys need not be looked up.
     layout: Option<LayoutId>,
-    rows: Vec<Row>,
+    rows: Vec<Growth>,
     /// By slot; shorter where there is nothing to say.
     doubts: Vec<Doubt>,
     /// Kept by period: a group's hours go with those of others.
     #[serde(skip)]
     history: Option<Box<History>>,
     account: Option<Box<Account>>,
-}
-
-/// Milli-units × milliseconds, unless said otherwise.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Row {
-    /// Of segments that ended.
-    closed: i128,
-    /// Milli-units of segments that run.
-    running: Milli,
-    /// Σ rate × (start − origin) of segments that run.
-    started: i128,
 }
 
 /// What is not settled about a key.
@@ -71,24 +62,6 @@ pub struct Line {
     pub uncertain: i128,
 }
 
-/// Everything that is kept under one key but its hours: what a restart needs. Milli-units × milliseconds, or
-/// milli-units.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
-    /// Of segments that ended.
-    pub closed: i128,
-    /// Milli-units of segments that run.
-    pub running: Milli,
-    /// Σ rate × (start − origin) of segments that run.
-    pub started: i128,
-    /// Σ amount × (latest − earliest) of ends that nobody saw.
-    pub uncertain: i128,
-    /// Milli-units of segments that ended, of pods that still run or whose stop may be withdrawn.
-    pub provisional: Milli,
-    /// Milli-units that run at the end of the window, of pods whose final end is known.
-    pub settled: Milli,
-}
-
 /// What budgets count from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Account {
@@ -107,7 +80,7 @@ impl Sums {
     /// The same keys in the same slots, with nothing used.
     #[must_use]
     pub fn emptied(&self) -> Self {
-        let rows = vec![Row::default(); self.keys.len()];
+        let rows = vec![Growth::default(); self.keys.len()];
         Self { keys: self.keys.clone(), layout: self.layout, rows, ..Self::default() }
     }
 
@@ -117,7 +90,7 @@ impl Sums {
             return slot;
         }
         self.keys.push(key);
-        self.rows.push(Row::default());
+        self.rows.push(Growth::default());
         self.keys.len().saturating_sub(1)
     }
 
@@ -139,65 +112,96 @@ impl Sums {
         splits: &mut Splits,
         slots: &mut Vec<(usize, Milli)>,
     ) -> Result<(), Overflow> {
-        self.place(measure, slots);
-        self.apply_rows(step, slots)?;
-        let Some(history) = &mut self.history else { return Ok(()) };
         let boundaries = step.boundaries();
-        for (done, (at, change)) in boundaries.clone().enumerate() {
-            if let Err(overflow) = history.boundary(splits, at, change, slots) {
-                for (at, change) in boundaries.take(done) {
-                    // Stepping back restores sums that were in range.
-                    let _ = history.boundary(splits, at, change.reversed(), slots);
-                }
-                self.step_back(step, slots);
-                return Err(overflow);
-            }
+        let plain = step.is_plain() && !self.is_early(step);
+        let is_now =
+            |history: &mut Box<History>| history.takes(splits, boundaries.iter().map(|(at, _)| at));
+        if plain && self.is_laid_out(measure) && self.history.as_mut().is_none_or(is_now) {
+            // The way of nearly every record: only the sums change.
+            let amounts = measure.usage.iter().map(|(_, amount)| amount);
+            return add_each(&mut self.rows, amounts, boundaries.slope());
         }
-        Ok(())
+        slots.clear();
+        slots.extend(measure.usage.iter().map(|(key, amount)| (self.slot(key), amount)));
+        if !plain {
+            self.settle_all(step, slots)?;
+        }
+        let entered = self.enter(splits, boundaries, slots);
+        if entered.is_err() && !plain {
+            // Stepping back restores sums that were in range.
+            let _ = self.settle_all(step.reversed(), slots);
+        }
+        entered
     }
 
-    /// The slots of a measure's keys, which they have from now on.
-    fn place(&mut self, measure: &Measure, slots: &mut Vec<(usize, Milli)>) {
-        slots.clear();
+    /// Whether the first slots are those of a measure's keys, in their order; of a group without keys they are from now
+    /// on.
+    fn is_laid_out(&mut self, measure: &Measure) -> bool {
         if self.keys.is_empty() {
             self.layout = Some(measure.layout);
+            self.keys.extend(measure.usage.iter().map(|(key, _)| key));
+            self.rows.resize(self.keys.len(), Growth::default());
         }
-        if self.layout == Some(measure.layout) && !self.keys.is_empty() {
-            slots.extend(measure.usage.iter().map(|(_, amount)| amount).enumerate());
-        } else {
-            slots.extend(measure.usage.iter().map(|(key, amount)| (self.slot(key), amount)));
-        }
+        self.layout == Some(measure.layout)
     }
 
-    /// All of it or nothing.
-    fn apply_rows(&mut self, step: Step<'_>, slots: &[(usize, Milli)]) -> Result<(), Overflow> {
-        let slope = step.slope();
-        let simple = self.account.is_none() && step.is_plain();
-        for (done, (slot, amount)) in slots.iter().enumerate() {
-            let Some(row) = self.rows.get_mut(*slot) else { continue };
-            let next = row.with(slope, *amount).ok_or(Overflow);
-            let settled = match next {
-                Ok(next) if simple => {
-                    *row = next;
-                    continue;
+    /// Whether a segment began before the account was opened.
+    fn is_early(&self, step: Step<'_>) -> bool {
+        let early = |opened| step.gone.iter().chain(&step.come).any(|s| s.from < opened);
+        self.opened().is_some_and(early)
+    }
+
+    /// Boundary by boundary, each with what its hour gets of it: all of it or nothing.
+    fn enter(
+        &mut self,
+        splits: &mut Splits,
+        boundaries: Boundaries,
+        slots: &[(usize, Milli)],
+    ) -> Result<(), Overflow> {
+        for (done, (at, change)) in boundaries.iter().enumerate() {
+            if let Err(overflow) = self.add(splits, at, Entry::Rate(change), slots) {
+                for (at, change) in boundaries.iter().take(done) {
+                    // Stepping back restores sums that were in range.
+                    let _ = self.add(splits, at, Entry::Rate(change.reversed()), slots);
                 }
-                Ok(_) => self.settle(step, *slot, *amount),
-                Err(overflow) => Err(overflow),
-            };
-            if let Err(overflow) = settled {
-                self.step_back(step, slots.get(..done).unwrap_or_default());
                 return Err(overflow);
-            }
-            if let Some((row, next)) = self.rows.get_mut(*slot).zip(next.ok()) {
-                *row = next;
             }
         }
         Ok(())
     }
 
-    fn step_back(&mut self, step: Step<'_>, slots: &[(usize, Milli)]) {
-        // Stepping back restores sums that were in range.
-        let _ = self.apply_rows(step.reversed(), slots);
+    /// Enters something into the hours and the sums: all of it or nothing.
+    fn add(
+        &mut self,
+        splits: &mut Splits,
+        at: Timestamp,
+        entry: Entry,
+        slots: &[(usize, i128)],
+    ) -> Result<(), Overflow> {
+        let Some(history) = &mut self.history else {
+            return add_at(&mut self.rows, slots, entry.slope_of_sum(at));
+        };
+        history.enter(splits, at, entry, slots, &self.rows)?;
+        let added = add_at(&mut self.rows, slots, entry.slope_of_sum(at));
+        if added.is_err() {
+            // Stepping back restores sums that were in range.
+            let _ = history.enter(splits, at, entry.reversed(), slots, &self.rows);
+        }
+        added
+    }
+
+    /// What `step` changes beside the sums: all of it or nothing.
+    fn settle_all(&mut self, step: Step<'_>, slots: &[(usize, Milli)]) -> Result<(), Overflow> {
+        for (done, (slot, amount)) in slots.iter().enumerate() {
+            if let Err(overflow) = self.settle(step, *slot, *amount) {
+                for (slot, amount) in slots.iter().take(done) {
+                    // Stepping back restores sums that were in range.
+                    let _ = self.settle(step.reversed(), *slot, *amount);
+                }
+                return Err(overflow);
+            }
+        }
+        Ok(())
     }
 
     /// What `step` changes beside the row of `slot`: what is doubtful, and what the account leaves out.
@@ -254,20 +258,13 @@ impl Sums {
         at: Timestamp,
         exact: i128,
     ) -> Result<(), Overflow> {
-        let Some(row) = self.rows.get(slot) else { return Ok(()) };
-        let closed = row.closed.checked_add(exact).ok_or(Overflow)?;
         let before = match self.account.as_ref().filter(|a| at < a.opened) {
             Some(account) => Some(account.before(slot).checked_add(exact).ok_or(Overflow)?),
             None => None,
         };
-        if let Some(history) = &mut self.history {
-            history.adjust(splits, slot, at, exact)?;
-        }
+        self.add(splits, at, Entry::Amount(Change::More), &[(slot, exact)])?;
         if let (Some(account), Some(before)) = (&mut self.account, before) {
             put(&mut account.before, slot, before);
-        }
-        if let Some(row) = self.rows.get_mut(slot) {
-            row.closed = closed;
         }
         Ok(())
     }
@@ -279,10 +276,8 @@ impl Sums {
     pub fn absorb(&mut self, other: &Self) -> Result<(), Overflow> {
         for (theirs, key) in other.keys.iter().enumerate() {
             let slot = self.slot(*key);
-            let closed = other.rows.get(theirs).map_or(0, |row| row.closed);
-            if let Some(row) = self.rows.get_mut(slot) {
-                row.closed = row.closed.checked_add(closed).ok_or(Overflow)?;
-            }
+            let used = other.rows.get(theirs).map_or(0, |row| row.base);
+            add_at(&mut self.rows, &[(slot, used)], Slope { base: 1, rate: 0 })?;
             let uncertain = other.doubts.get(theirs).map_or(0, |doubt| doubt.uncertain);
             let mut doubt = self.doubts.get(slot).copied().unwrap_or_default();
             doubt.uncertain = doubt.uncertain.checked_add(uncertain).ok_or(Overflow)?;
@@ -320,15 +315,13 @@ impl Sums {
     /// # Errors
     /// [`Overflow`] when what still runs has grown out of 128 bits by then.
     pub fn usage(&self, slot: usize, at: Timestamp) -> Result<i128, Overflow> {
-        let Some(row) = self.rows.get(slot) else { return Ok(0) };
-        let open = product(row.running, at.since(ORIGIN)).and_then(|g| g.checked_sub(row.started));
-        open.and_then(|o| o.checked_add(row.closed)).ok_or(Overflow)
+        self.rows.get(slot).map_or(Ok(0), |row| row.until(at))
     }
 
     /// Milli-units that run under `slot`.
     #[must_use]
     pub fn running(&self, slot: usize) -> Milli {
-        self.rows.get(slot).map_or(0, |row| row.running)
+        self.rows.get(slot).map_or(0, |row| row.rate)
     }
 
     /// Every key that was used, in the order of its first use.
@@ -356,66 +349,49 @@ impl Sums {
         })
     }
 
-    /// Every key with all that is kept under it, in the order of its first use.
-    pub fn parts(&self) -> impl Iterator<Item = (KeyId, Parts)> + '_ {
-        self.keys.iter().zip(&self.rows).enumerate().map(|(slot, (key, row))| {
-            let Row { closed, running, started } = *row;
-            let doubt = self.doubts.get(slot).copied().unwrap_or_default();
-            let Doubt { uncertain, provisional, settled } = doubt;
-            (*key, Parts { closed, running, started, uncertain, provisional, settled })
-        })
-    }
-
     /// Looks at what the next step will touch, as far as the steps before have come; see [`super::ledger::ahead`].
     pub(super) fn look(&self, step: u8) -> Milli {
         let history = self.history.as_deref();
         match step {
             0 => (self.rows.len() ^ usize::from(self.account.is_some())) as Milli,
             1 => {
-                let rows = self.rows.iter().fold(0, |seen, row| seen ^ row.running);
-                rows ^ history.map_or(0, |history| history.look(0))
+                let rows = self.rows.iter().fold(0, |seen, row| seen ^ row.rate);
+                rows ^ history.map_or(0, History::look)
             }
-            _ => history.map_or(0, |history| history.look(1)),
+            _ => 0,
         }
     }
 
-    /// Hourly differences that are to be read in, or asked what changed.
+    /// Hourly differences are not kept any more.
     pub(super) fn drop_history(&mut self) {
         self.history = None;
     }
 
+    /// Hourly differences that are to be asked what changed.
     pub(super) fn history_mut(&mut self) -> Option<&mut History> {
         self.history.as_deref_mut()
     }
 
-    /// Hourly differences, which are kept from now on.
+    /// Hourly differences that are read in; they are kept from now on.
     pub(super) fn history_or_new(&mut self) -> &mut History {
         self.history.get_or_insert_default()
     }
 
-    /// Hourly differences, if they are kept.
+    /// All periods have been read in: the newest hour is what the sums changed by.
+    pub(super) fn resume_history(&mut self) {
+        self.history.get_or_insert_default().resume(&self.rows);
+    }
+
+    /// Past hours, if they are kept.
     #[must_use]
-    pub fn history(&self) -> Option<&History> {
-        self.history.as_deref()
+    pub fn history(&self) -> Option<Past<'_>> {
+        self.history.as_deref().map(|history| Past::new(history, &self.rows))
     }
 }
 
 impl Account {
     fn before(&self, slot: usize) -> i128 {
         self.before.get(slot).copied().unwrap_or(0)
-    }
-}
-
-impl Row {
-    /// The row with `amount` milli-units of a step applied.
-    fn with(self, slope: Slope, amount: Milli) -> Option<Self> {
-        let Slope { closed, running, started } = slope;
-        let [closed, running, started] = products(amount, [closed, running, started])?;
-        Some(Self {
-            closed: self.closed.checked_add(closed)?,
-            running: self.running.checked_add(running)?,
-            started: self.started.checked_add(started)?,
-        })
     }
 }
 

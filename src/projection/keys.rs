@@ -14,7 +14,7 @@ use bincode::config::{Configuration, standard};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// The version of these bytes. A change of anything that a row holds, or of the order of tables, is a new one.
-pub const FORMAT: u8 = 4;
+pub const FORMAT: u8 = 5;
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 13;

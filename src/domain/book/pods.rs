@@ -4,7 +4,7 @@
 //! *apart*, charged in its own group and no part of its workload's maximum, if its group was not its
 //! workload's when the record that gave it that group was read, until either joins the other.
 
-use super::{Book, Error, fits, workload::Work};
+use super::{Book, Error, fits, members::Pods, workload::Work};
 use crate::domain::{
     amounts::Amounts,
     names::{GroupId, ObjectId},
@@ -136,12 +136,11 @@ impl Book {
         }
         // The way of nearly every record: nothing is open, so only the pod's own keys can change, in one group.
         let group = work.group.unwrap_or_default();
-        let charges = &mut self.scratch.charges;
-        charges.clear();
+        let mut charging = self.tree.charging(group);
         work.shift_members(&pod.reserved, joins, |key, own, unreviewed| {
-            charges.push((key, own, unreviewed));
+            charging.add(key, own, unreviewed);
         });
-        self.tree.charge_all(group, charges.drain(..));
+        charging.carry();
     }
 
     /// The pods that the last observation set apart, or joined.
@@ -187,9 +186,9 @@ impl Book {
 }
 
 impl Work {
-    pub(super) fn apart_in(&mut self, group: GroupId) -> &mut super::workload::Pods {
+    pub(super) fn apart_in(&mut self, group: GroupId) -> &mut Pods {
         let at = self.apart.iter().position(|(g, _)| *g == group).unwrap_or_else(|| {
-            self.apart.push((group, super::workload::Pods::default()));
+            self.apart.push((group, Pods::default()));
             self.apart.len().saturating_sub(1)
         });
         // Just found or pushed.

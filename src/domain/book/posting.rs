@@ -8,7 +8,6 @@ use super::{
 use crate::domain::{
     amounts::Amounts,
     names::{GroupId, KeyId, ObjectId, Uid},
-    quantity::Milli,
 };
 use std::fmt;
 
@@ -17,7 +16,6 @@ use std::fmt;
 pub(super) struct Scratch {
     before: Charge,
     after: Charge,
-    pub(super) charges: Vec<(KeyId, Milli, Milli)>,
 }
 
 impl fmt::Debug for Scratch {

@@ -86,6 +86,39 @@ impl fmt::Debug for Rising {
     }
 }
 
+/// What a group's own workloads are charged changes, key by key; then it is carried up.
+pub(super) struct Charging<'t> {
+    tree: &'t mut Tree,
+    group: GroupId,
+    is_root: bool,
+    rising: Vec<(KeyId, Milli)>,
+}
+
+impl Charging<'_> {
+    /// Adds to what is charged under `key`, and to the part that no review admitted.
+    pub(super) fn add(&mut self, key: KeyId, own: Milli, unreviewed: Milli) {
+        if own == 0 && unreviewed == 0 {
+            return;
+        }
+        let Some(cell) = self.tree.cell_mut(self.group, key) else { return };
+        let used = (!self.is_root).then(|| cell.used());
+        cell.own = more(cell.own, own);
+        cell.unreviewed = more(cell.unreviewed, unreviewed);
+        let heavier = used.map_or(0, |used| cell.heavier(used));
+        if heavier != 0 {
+            self.rising.push((key, heavier));
+        }
+    }
+
+    /// Everything above learns of it.
+    pub(super) fn carry(self) {
+        let Self { tree, group, mut rising, .. } = self;
+        tree.carry(group, &mut rising, tree.journal.draws);
+        rising.clear();
+        tree.rising.0 = rising;
+    }
+}
+
 impl Cell {
     const EMPTY: Self = Self { own: 0, given: 0, claim: 0, limit: UNLISTED, unreviewed: 0 };
 
@@ -226,24 +259,16 @@ impl Tree {
         group: GroupId,
         charges: impl Iterator<Item = (KeyId, Milli, Milli)>,
     ) {
-        let mut rising = std::mem::take(&mut self.rising.0);
+        let mut charging = self.charging(group);
+        charges.for_each(|(key, own, unreviewed)| charging.add(key, own, unreviewed));
+        charging.carry();
+    }
+
+    /// The same, one key after the other: whoever says them needs no room for all of them.
+    pub(super) fn charging(&mut self, group: GroupId) -> Charging<'_> {
+        let rising = std::mem::take(&mut self.rising.0);
         let is_root = self.parents(group).is_empty();
-        for (key, own, unreviewed) in charges {
-            if own == 0 && unreviewed == 0 {
-                continue;
-            }
-            let Some(cell) = self.cell_mut(group, key) else { continue };
-            let used = cell.used();
-            cell.own = more(cell.own, own);
-            cell.unreviewed = more(cell.unreviewed, unreviewed);
-            let heavier = if is_root { 0 } else { cell.heavier(used) };
-            if heavier != 0 {
-                rising.push((key, heavier));
-            }
-        }
-        self.carry(group, &mut rising, self.journal.draws);
-        rising.clear();
-        self.rising.0 = rising;
+        Charging { tree: self, group, is_root, rising }
     }
 
     /// As [`Self::charge_all`], under one key.

@@ -4,9 +4,9 @@
 //! Nothing here touches the tree: charges are computed before and after a change, and the book posts the
 //! difference.
 
-use super::{Held, version::Version};
+use super::{Held, members::Pods, version::Version};
 use crate::domain::{
-    amounts::{Amounts, Walk, product},
+    amounts::{Amounts, Walk},
     event::{Operation, Position},
     names::{GroupId, KeyId, ObjectId, Uid},
     quantity::Milli,
@@ -94,110 +94,6 @@ pub(super) struct Kept {
     pub(super) group: GroupId,
     pub(super) demand: Arc<Amounts>,
     pub(super) reviewed: Option<Arc<Amounts>>,
-}
-
-/// How many pods, and what they reserve together. Pods of one workload mostly reserve the same, so that the
-/// sum is a product and takes no memory of its own.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Pods {
-    #[default]
-    None,
-    Alike(u32, Arc<Amounts>),
-    Mixed(u32, Amounts),
-}
-
-impl Pods {
-    pub(super) fn count(&self) -> u32 {
-        match self {
-            Self::None => 0,
-            Self::Alike(n, _) | Self::Mixed(n, _) => *n,
-        }
-    }
-
-    /// Looks at their sum; see [`crate::domain::ledger::ahead`].
-    pub(super) fn look(&self) -> Milli {
-        match self {
-            Self::Mixed(_, sum) => sum.iter().fold(0, |seen, (_, amount)| seen ^ amount),
-            // A product, of what many workloads share.
-            Self::None | Self::Alike(..) => 0,
-        }
-    }
-
-    /// Their sum under `key`.
-    pub(super) fn get(&self, key: KeyId) -> Milli {
-        match self {
-            Self::None => 0,
-            // Below 2^90 each (`book::MOST`), fewer than 2^32 of them.
-            Self::Alike(n, one) => one.get(key).saturating_mul(Milli::from(*n)),
-            Self::Mixed(_, sum) => sum.get(key),
-        }
-    }
-
-    pub(super) fn sum(&self) -> Amounts {
-        match self {
-            Self::None => Amounts::default(),
-            Self::Alike(n, one) => {
-                let n = Milli::from(*n);
-                one.iter().map(|(k, a)| (k, a.saturating_mul(n))).collect()
-            }
-            Self::Mixed(_, sum) => sum.clone(),
-        }
-    }
-
-    pub(super) fn put(&mut self, pod: &Arc<Amounts>) {
-        self.shift(pod, true, |_, _, _| {});
-    }
-
-    pub(super) fn take(&mut self, pod: &Arc<Amounts>) {
-        self.shift(pod, false, |_, _, _| {});
-    }
-
-    /// Puts a pod in or takes one out; calls `each` with every key of it, and the sum under it before and after.
-    pub(super) fn shift(
-        &mut self,
-        pod: &Arc<Amounts>,
-        joins: bool,
-        mut each: impl FnMut(KeyId, Milli, Milli),
-    ) {
-        let n = self.count();
-        let after = if joins { n.saturating_add(1) } else { n.saturating_sub(1) };
-        match self {
-            Self::Mixed(count, sum) if after > 0 => {
-                *count = after;
-                // Every amount is below 2^90 (`book::MOST`), so no sum leaves 128 bits.
-                let sign = |amount: Milli| if joins { amount } else { amount.wrapping_neg() };
-                sum.merge(pod, |key, before, amount| {
-                    let after = before.wrapping_add(sign(amount));
-                    each(key, before, after);
-                    after
-                });
-            }
-            Self::Mixed(_, sum) => {
-                let mut sum = sum.walk();
-                pod.iter().for_each(|(key, _)| each(key, sum.at(key), 0));
-                *self = Self::None;
-            }
-            Self::Alike(_, one) if joins && !Arc::ptr_eq(one, pod) && one != pod => {
-                *self = Self::Mixed(n, self.sum());
-                self.shift(pod, joins, each);
-            }
-            Self::Alike(..) | Self::None => {
-                for (key, amount) in pod.iter() {
-                    each(key, times(amount, n), times(amount, after));
-                }
-                match self {
-                    Self::Alike(count, _) if after > 0 => *count = after,
-                    Self::None if joins => *self = Self::Alike(after, Arc::clone(pod)),
-                    _ => *self = Self::None,
-                }
-            }
-        }
-    }
-}
-
-/// `n` times an amount below 2^90 (`book::MOST`).
-fn times(amount: Milli, n: u32) -> Milli {
-    product(amount, n.into()).unwrap_or(Milli::MAX)
 }
 
 /// Adds `times` × `other`; every amount is below 2^90 (`book::MOST`), so no sum leaves 128 bits.
@@ -396,10 +292,19 @@ impl Work {
         mut each: impl FnMut(KeyId, Milli, Milli),
     ) {
         let observed = self.observed.as_ref().map(|observed| &observed.demand);
+        if observed.is_none() && self.reviewed.is_none() {
+            // The charge is what its pods reserve, and nobody admitted any of it.
+            self.members.shift(pod, joins);
+            for (key, amount) in pod.iter() {
+                let by = if joins { amount } else { amount.wrapping_neg() };
+                each(key, by, by);
+            }
+            return;
+        }
         let [mut observed, mut reviewed] = [observed, self.reviewed.as_ref()].map(|amounts| {
             amounts.map_or_else(|| NOTHING.amounts.walk(), |amounts| amounts.walk())
         });
-        self.members.shift(pod, joins, |key, before, after| {
+        self.members.shift_each(pod, joins, |key, before, after| {
             let (least, reviewed) = (observed.at(key), reviewed.at(key));
             let (before, after) = (before.max(least), after.max(least));
             let unreviewed = |charge: Milli| charge.wrapping_sub(reviewed).max(0);

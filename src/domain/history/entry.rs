@@ -1,38 +1,15 @@
 //! What is entered in a period's cells at an instant, and how they change.
 
 use super::Cell;
-use crate::domain::amounts::products;
-
-/// Whether something becomes more or less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is added.
-    More,
-    /// It is taken away.
-    Less,
-}
-
-impl Change {
-    /// The other one.
-    #[must_use]
-    pub const fn reversed(self) -> Self {
-        match self {
-            Self::More => Self::Less,
-            Self::Less => Self::More,
-        }
-    }
-
-    const fn of(self, factor: i64) -> i64 {
-        match self {
-            Self::More => factor,
-            Self::Less => factor.saturating_neg(),
-        }
-    }
-}
+use crate::domain::{
+    amounts::products,
+    growth::{self, Change},
+    time::Timestamp,
+};
 
 /// What is entered at an instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Entry {
+pub(in crate::domain) enum Entry {
     /// So much more or less is held from then on.
     Rate(Change),
     /// The same, and the period's end is looked at alone: what is held from there on is nothing to it.
@@ -43,7 +20,7 @@ pub(super) enum Entry {
 
 impl Entry {
     /// What takes it back.
-    pub(super) const fn reversed(self) -> Self {
+    pub(in crate::domain) const fn reversed(self) -> Self {
         match self {
             Self::Rate(change) => Self::Rate(change.reversed()),
             Self::Held(change) => Self::Held(change.reversed()),
@@ -56,6 +33,14 @@ impl Entry {
         match self {
             Self::Rate(change) => Self::Held(change),
             other => other,
+        }
+    }
+
+    /// By what a sum changes for each unit that is entered at `at`.
+    pub(in crate::domain) fn slope_of_sum(self, at: Timestamp) -> growth::Slope {
+        match self {
+            Self::Rate(change) | Self::Held(change) => growth::Slope::at(at, change),
+            Self::Amount(change) => growth::Slope { base: change.of(1), rate: 0 },
         }
     }
 

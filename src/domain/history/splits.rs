@@ -68,6 +68,15 @@ impl Splits {
         ends
     }
 
+    /// Whether any part ends behind `at` in its hour.
+    pub(in crate::domain) fn has_after(&mut self, at: Timestamp) -> bool {
+        self.places.iter_mut().any(|place| {
+            let mut any = false;
+            place.each_end(at, |_| any = true);
+            any
+        })
+    }
+
     /// Whether the parts of the hour of `at` that meet at `at` are kept; `None` where none meet.
     pub(in crate::domain) fn is_kept(&self, at: Timestamp) -> Option<bool> {
         let here = self.places.iter().filter(|place| place.is_end(at));

@@ -6,6 +6,7 @@ use super::*;
 use crate::domain::{
     event::*,
     history::Unit,
+    meter::Window,
     quantity::Quantity,
     resources::{Models, Resources},
     time::HOUR_MS,

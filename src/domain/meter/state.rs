@@ -38,7 +38,7 @@ impl Meter {
     pub(in crate::domain) fn period(&self, rows: Rows, number: i64, block: u32) -> PeriodCells {
         let groups = (0..).zip(self.groups.block(block));
         let cells = groups.filter_map(|(place, sums)| {
-            Some((place, sums.history()?.cells(rows, number)?.to_vec()))
+            Some((place, sums.history()?.cells(rows, number)?.into_owned()))
         });
         cells.collect()
     }
@@ -68,8 +68,8 @@ impl Meter {
     pub(in crate::domain) fn every_period(&self) -> Periods {
         let mut all = Periods::new();
         for block in 0..self.groups.blocks() {
-            let histories = self.groups.block(block).iter().filter_map(Sums::history);
-            all.extend(histories.flat_map(|h| h.periods().map(|(rows, n)| (rows, n, block))));
+            let pasts = self.groups.block(block).iter().filter_map(Sums::history);
+            all.extend(pasts.flat_map(|past| past.periods().map(|(rows, n)| (rows, n, block))));
         }
         all
     }
@@ -102,7 +102,7 @@ impl Meter {
         self.nodes.learn();
         if self.history {
             for group in 0..self.groups.len() {
-                self.groups.derived_mut(group).map(Sums::history_or_new);
+                self.groups.derived_mut(group).map(Sums::resume_history);
             }
         }
         self.pods.set_free(head.free_pod);

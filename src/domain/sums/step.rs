@@ -1,10 +1,10 @@
 //! A step from the segments that were believed to those that are, and by what it changes the sums.
 
 use crate::domain::{
-    history::Change,
+    growth::{Change, Slope},
     pod::Segment,
     quantity::Milli,
-    time::{ORIGIN, Timestamp},
+    time::Timestamp,
 };
 
 /// One step from what was believed to what is: a segment that is taken away, one that is added, or one
@@ -17,14 +17,9 @@ pub struct Step<'s> {
     pub come: Option<&'s Segment>,
 }
 
-/// By what a row changes for a milli-unit: its sums are linear in the amount, so that a step is looked at once and not
-/// once a key. Milliseconds, and a count.
+/// Where a step changes what is held: a start and an end that were believed, and those that are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Slope {
-    pub(super) closed: i64,
-    pub(super) running: i64,
-    pub(super) started: i64,
-}
+pub(in crate::domain) struct Boundaries([Option<(Timestamp, Change)>; 4]);
 
 impl<'s> Step<'s> {
     /// The step back.
@@ -39,24 +34,6 @@ impl<'s> Step<'s> {
         gone.into_iter().chain(self.come.map(|segment| (segment, amount)))
     }
 
-    /// By what each sum changes for a milli-unit.
-    pub(super) fn slope(self) -> Slope {
-        let mut slope = Slope::default();
-        for (sign, segment) in [(-1, self.gone), (1, self.come)] {
-            let Some(segment) = segment else { continue };
-            let (sum, by) = match segment.to {
-                Some(to) => (&mut slope.closed, to.since(segment.from)),
-                None => (&mut slope.started, segment.from.since(ORIGIN)),
-            };
-            // Instants lie within 230 years of each other.
-            *sum = sum.saturating_add(by.saturating_mul(sign));
-            if segment.to.is_none() {
-                slope.running = slope.running.saturating_add(sign);
-            }
-        }
-        slope
-    }
-
     /// Whether nothing about either segment is doubtful.
     pub(super) fn is_plain(self) -> bool {
         self.gone.into_iter().chain(self.come).all(Segment::is_plain)
@@ -64,15 +41,31 @@ impl<'s> Step<'s> {
 
     /// Where what is held changes, and whether it becomes more or less there. A boundary that both segments
     /// share is none.
-    pub(in crate::domain) fn boundaries(self) -> impl Iterator<Item = (Timestamp, Change)> + Clone {
+    pub(in crate::domain) fn boundaries(self) -> Boundaries {
         let ends = |s: Option<&Segment>| (s.map(|s| s.from), s.and_then(|s| s.to));
         let ((gone_from, gone_to), (come_from, come_to)) = (ends(self.gone), ends(self.come));
-        let from = [(gone_from, Change::Less), (come_from, Change::More)];
-        let to = [(gone_to, Change::More), (come_to, Change::Less)];
-        let from = (gone_from != come_from).then_some(from);
-        let to = (gone_to != come_to).then_some(to);
-        let boundaries = from.into_iter().chain(to).flatten();
-        boundaries.filter_map(|(at, change)| Some((at?, change)))
+        let mut boundaries = Boundaries::default();
+        if gone_from != come_from {
+            boundaries.0[0] = gone_from.map(|at| (at, Change::Less));
+            boundaries.0[1] = come_from.map(|at| (at, Change::More));
+        }
+        if gone_to != come_to {
+            boundaries.0[2] = gone_to.map(|at| (at, Change::More));
+            boundaries.0[3] = come_to.map(|at| (at, Change::Less));
+        }
+        boundaries
+    }
+}
+
+impl Boundaries {
+    /// One after the other.
+    pub(in crate::domain) fn iter(&self) -> impl Iterator<Item = (Timestamp, Change)> + '_ {
+        self.0.iter().flatten().copied()
+    }
+
+    /// By what they change a sum together, for a milli-unit.
+    pub(super) fn slope(&self) -> Slope {
+        self.iter().fold(Slope::default(), |sum, (at, change)| sum.and(Slope::at(at, change)))
     }
 }
 

@@ -26,8 +26,6 @@ const LONG: &[(&str, &str)] = &[
         "declared, proposed and in force: one account, and none makes sense alone",
     ),
     ("src/domain/event.rs", "every event type with its fields, side by side: the log's vocabulary"),
-    ("src/domain/ledger.rs", "the fold: which record goes where, in one place"),
-    ("src/domain/meter.rs", "a pod's evidence, its segments and the sums change in one step"),
     ("tests/it/rules/histories.rs", "one simulation: its moves, and what must hold after each"),
     ("tests/it/rules/model.rs", "the rules of quotas read a second time, beside each other"),
 ];
