@@ -15,6 +15,8 @@ use tokio::{
 const WAITING: usize = 16_384;
 /// Facts of one append.
 const BATCH: usize = 512;
+/// So long a fact waits for others: each append is a synchronisation of the disk, and changes come in crowds.
+const GATHER: Duration = Duration::from_millis(5);
 /// The first pause after a failure; each further one is twice as long, up to five seconds.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -82,6 +84,7 @@ impl<L: EventLog> Appender<L> {
     pub(super) async fn run(mut self) {
         let (mut last, mut entries) = (0, Vec::new());
         while self.queue.recv_many(&mut entries, BATCH).await > 0 {
+            self.gather(&mut entries).await;
             let mut batch = Vec::with_capacity(entries.len());
             for entry in entries.drain(..) {
                 match entry {
@@ -96,6 +99,19 @@ impl<L: EventLog> Appender<L> {
             }
             let Ok(position) = self.append(&mut batch, last).await else { return };
             last = position;
+        }
+    }
+
+    /// Takes what else is given within a moment, unless somebody waits.
+    async fn gather(&mut self, entries: &mut Vec<Entry>) {
+        let is_awaited = entries.iter().any(|entry| matches!(entry, Entry::Flush(_)));
+        if entries.len() < BATCH && !is_awaited {
+            sleep(GATHER).await;
+            while entries.len() < BATCH
+                && let Ok(entry) = self.queue.try_recv()
+            {
+                entries.push(entry);
+            }
         }
     }
 

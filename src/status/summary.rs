@@ -20,15 +20,37 @@ use std::collections::{BTreeMap, BTreeSet};
 /// changed since stays.
 #[must_use]
 pub fn all(ledger: &Ledger, now: Timestamp, shown: &Statuses) -> Statuses {
-    let Some(book) = ledger.book() else { return Statuses::new() };
-    let declared = book.accounts().filter(|group| generation(book, *group).is_some());
-    let statuses = declared.map(|group| {
-        let name = ledger.names().group_name(group).to_owned();
-        let before = shown.get(&name).map_or(&[][..], |status| &status.conditions);
-        let status = Of { ledger, book, group, now }.status(before);
-        (name, status)
-    });
-    statuses.collect()
+    let mut parts = Parts::default();
+    parts.read(ledger, now, shown, usize::MAX);
+    parts.statuses
+}
+
+/// The same some groups at a time, for a ledger that others wait for meanwhile.
+#[derive(Debug, Default)]
+pub struct Parts {
+    last: Option<GroupId>,
+    /// What was read so far.
+    pub statuses: Statuses,
+}
+
+impl Parts {
+    /// Reads `most` further groups; says whether there are more.
+    pub fn read(&mut self, ledger: &Ledger, now: Timestamp, shown: &Statuses, most: usize) -> bool {
+        let Some(book) = ledger.book() else { return false };
+        // In the order of their numbers: who gets an account meanwhile makes nobody come twice.
+        let last = self.last;
+        let mut accounts = book.accounts().filter(|group| last.is_none_or(|last| *group > last));
+        for group in accounts.by_ref().take(most) {
+            self.last = Some(group);
+            if generation(book, group).is_some() {
+                let name = ledger.names().group_name(group).to_owned();
+                let before = shown.get(&name).map_or(&[][..], |status| &status.conditions);
+                let status = Of { ledger, book, group, now }.status(before);
+                self.statuses.insert(name, status);
+            }
+        }
+        accounts.next().is_some()
+    }
 }
 
 /// The generation of the newest object, in force or not; `None`: there is none.

@@ -1,6 +1,7 @@
 //! Deployments created through a real API server by 32 clients at once, with `bizrq serve` as its webhook, and beside it
 //! with a webhook of the same crates that says yes without a thought, with Kubernetes' own quota
-//! (`count/deployments.apps`), and with nothing.
+//! (`count/deployments.apps`), and with nothing. Beside each rate stands what a creation took of the CPUs, and of whom; at the
+//! end, how long after a creation `kubectl get bizrq` shows it.
 //!
 //! ```text
 //!  32 clients ─create─▶ kube-apiserver ─▶ etcd
@@ -26,6 +27,8 @@
 mod answering;
 #[path = "../cluster/control_plane.rs"]
 mod control_plane;
+#[path = "cpu.rs"]
+mod cpu;
 #[path = "../cluster/kubectl.rs"]
 mod kubectl;
 #[path = "../cluster/nodes.rs"]
@@ -52,7 +55,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use server::{Process, free_port};
 use stand::{Kind, Stand};
 use std::{
@@ -63,7 +66,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::task::JoinSet;
 
@@ -111,13 +114,13 @@ fn main() {
     let Some(mut plane) = own("bench-cluster") else { return };
     // On a disk, as a volume is; the rest of the control plane is where its tests have it, in memory.
     let dir = tempfile::tempdir().unwrap();
-    prepare(&mut plane, dir.path());
+    prepare(&mut plane);
     let yes = Stand::start(Kind::Echo);
     let mut rates = Asked::ALL.map(|_| Vec::new());
     for run in 0..runs {
         for (asked, rates) in Asked::ALL.into_iter().zip(&mut rates) {
-            let rate = measure(&plane, dir.path(), asked, &yes, run, each);
-            println!("run {}: {rate:>6.0} a second, {}", run + 1, asked.name());
+            let (rate, spent) = measure(&plane, dir.path(), asked, &yes, run, each);
+            println!("run {}: {rate:>6.0} a second, {:<24} {spent}", run + 1, asked.name());
             rates.push(rate);
         }
     }
@@ -130,11 +133,12 @@ fn main() {
         let share = median / medians[2];
         println!("{:>24}: {median:>6.0} a second, {share:.2} of always-allow", asked.name());
     }
+    shown(&plane, dir.path(), 20);
     yes.stop();
 }
 
 /// Namespaces, a quota of Kubernetes that is never full, one of bizrq's likewise, and nobody who makes anything.
-fn prepare(plane: &mut ControlPlane, dir: &Path) {
+fn prepare(plane: &mut ControlPlane) {
     let crd = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/crd/bizgroupresourcequota.yaml");
     let validate = plane.version() >= (1, 25);
     plane.admin().run(&format!("apply --validate={validate} -f {crd}")).succeeds();
@@ -162,16 +166,13 @@ fn prepare(plane: &mut ControlPlane, dir: &Path) {
     ] {
         fs::write(plane.file(name), text).unwrap();
     }
+    let spec = json!({"parent": "", "hard": {"limits.cpu": "1G"}});
     let quota = json!({"apiVersion": "bizrq.io/v1", "kind": "BizGroupResourceQuota",
-        "metadata": {"name": "team-a"}, "spec": {"parent": "", "hard": {"limits.cpu": "1G"}}});
-    fs::write(plane.file("quota.yaml"), quota.to_string()).unwrap();
-    let mut apply = Command::new(env!("CARGO_BIN_EXE_bizrq"));
-    apply.args(["quota", "apply", "--log"]).arg(dir.join("log")).arg(plane.file("quota.yaml"));
-    let applied = apply.output().unwrap();
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+        "metadata": {"name": "team-a"}, "spec": spec});
+    plane.admin().apply(&quota).succeeds();
 }
 
-/// Creations a second.
+/// Creations a second, and CPU time of each.
 fn measure(
     plane: &ControlPlane,
     dir: &Path,
@@ -179,43 +180,54 @@ fn measure(
     yes: &Stand,
     run: usize,
     each: usize,
-) -> f64 {
+) -> (f64, String) {
     let bizrq = (asked == Asked::Bizrq).then(|| Bizrq::start(plane, dir));
-    match (&bizrq, asked) {
-        (Some(bizrq), _) => {
-            let bundle = fs::read_to_string(plane.file("tls/ca.crt")).unwrap();
-            ask(plane, bizrq.port, &bundle);
-        }
-        (None, Asked::Yes) => ask(plane, yes.address.port(), &yes.bundle),
-        (None, _) => drop(plane.admin().run(&format!("delete --ignore-not-found {CONFIGURATION}"))),
-    }
-    let client = runtime().block_on(nodes::client(&plane.file("kubeconfig"), "admin"));
-    let is_asked = matches!(asked, Asked::Yes | Asked::Bizrq);
-    // An API server asks only some time after the configuration was stored, and does so some time after it is gone.
-    let mut warm = 0..;
-    eventually("the API server asks whom it should", || {
-        let before = reviews(plane);
-        let name = format!("warm-{run}-{}", warm.next().unwrap());
-        let (api, object) = (of(&client, asked), object(asked, &name));
-        let created = runtime().block_on(api.create(&PostParams::default(), &object));
-        created.map_err(|why| why.to_string())?;
-        match (reviews(plane) > before) == is_asked {
-            true => Ok(()),
-            false => Err(format!("a creation was asked about: {}", !is_asked)),
-        }
-    });
+    let bundle = fs::read_to_string(plane.file("tls/ca.crt")).unwrap();
+    let whom = match &bizrq {
+        Some(bizrq) => Some((bizrq.port, &*bundle)),
+        None => (asked == Asked::Yes).then(|| (yes.address.port(), &*yes.bundle)),
+    };
+    let client = asks(plane, asked, whom, &format!("warm-{run}"));
     runtime().block_on(create(&client, asked, &format!("first-{run}"), 320));
     let before = reviews(plane);
+    let spent = Spent::new(plane, bizrq.as_ref());
     let begun = Instant::now();
     runtime().block_on(create(&client, asked, &format!("run-{run}"), each));
     let rate = each as f64 / begun.elapsed().as_secs_f64();
-    assert_eq!(reviews(plane) - before, if is_asked { each } else { 0 }, "{}", asked.name());
+    let spent = spent.of_each(each);
+    let reviewed = if whom.is_some() { each } else { 0 };
+    assert_eq!(reviews(plane) - before, reviewed, "{}", asked.name());
     drop(bizrq);
     runtime().block_on(async {
         let (how, all) = (DeleteParams::background(), ListParams::default());
         let _ = of(&client, asked).delete_collection(&how, &all).await.unwrap();
     });
-    rate
+    (rate, spent)
+}
+
+/// What the processes had spent of the CPUs at its making.
+struct Spent(Vec<(&'static str, String, Duration)>);
+
+impl Spent {
+    fn new(plane: &ControlPlane, bizrq: Option<&Bizrq>) -> Self {
+        let [etcd, api_server] = plane.numbers();
+        let mut who = vec![("API server", api_server), ("etcd", etcd), ("this", "self".into())];
+        who.extend(bizrq.map(|bizrq| ("bizrq", bizrq.process.id().to_string())));
+        let spent = who.into_iter().map(|(who, number)| {
+            let so_far = cpu::spent(&number);
+            (who, number, so_far)
+        });
+        Self(spent.collect())
+    }
+
+    /// In microseconds of one of so many.
+    fn of_each(&self, each: usize) -> String {
+        let of_each = self.0.iter().map(|(who, number, before)| {
+            let spent = cpu::spent(number).saturating_sub(*before);
+            format!("{who} {:.0}", spent.as_secs_f64() * 1e6 / each as f64)
+        });
+        format!("(CPU us each: {})", of_each.collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// So many Deployments, by all clients together.
@@ -258,20 +270,41 @@ fn object(asked: Asked, name: &str) -> Deployment {
     serde_json::from_value(object).unwrap()
 }
 
-/// Has the API server ask at this port, and believe this authority.
-fn ask(plane: &ControlPlane, port: u16, authority: &str) {
-    let asking = Asking {
-        cluster: "east".into(),
-        reach: Reach::Url(format!("https://localhost:{port}")),
-        timeout_seconds: 5,
-        excluded: vec!["kube-system".into()],
-        inject_ca_from: None,
-        authority: Some(authority.to_owned()),
-        conditions: false,
-    };
-    let configurations = asking.configurations(&Kinds::builtin().unwrap());
-    let of_workloads = configurations.iter().find(|c| c["metadata"]["name"] == "bizrq-workloads");
-    plane.admin().apply(of_workloads.unwrap()).succeeds();
+/// Has the API server ask at this port, and believe this authority, or ask nobody; a client, once it does so.
+fn asks(plane: &ControlPlane, asked: Asked, whom: Option<(u16, &str)>, name: &str) -> Client {
+    match whom {
+        Some((port, authority)) => {
+            let asking = Asking {
+                cluster: "east".into(),
+                reach: Reach::Url(format!("https://localhost:{port}")),
+                timeout_seconds: 5,
+                excluded: vec!["kube-system".into()],
+                inject_ca_from: None,
+                authority: Some(authority.to_owned()),
+                conditions: false,
+            };
+            let configurations = asking.configurations(&Kinds::builtin().unwrap());
+            let mut all = configurations.iter();
+            let of_workloads = all.find(|c| c["metadata"]["name"] == "bizrq-workloads");
+            plane.admin().apply(of_workloads.unwrap()).succeeds();
+        }
+        None => drop(plane.admin().run(&format!("delete --ignore-not-found {CONFIGURATION}"))),
+    }
+    let client = runtime().block_on(nodes::client(&plane.file("kubeconfig"), "admin"));
+    // An API server asks only some time after the configuration was stored, and does so some time after it is gone.
+    let mut warm = 0..;
+    eventually("the API server asks whom it should", || {
+        let before = reviews(plane);
+        let name = format!("{name}-{}", warm.next().unwrap());
+        let (api, object) = (of(&client, asked), object(asked, &name));
+        let created = runtime().block_on(api.create(&PostParams::default(), &object));
+        created.map_err(|why| why.to_string())?;
+        match (reviews(plane) > before) == whom.is_some() {
+            true => Ok(()),
+            false => Err(format!("a creation was asked about: {}", whom.is_none())),
+        }
+    });
+    client
 }
 
 /// How often the API server has asked, by itself.
@@ -287,7 +320,7 @@ fn reviews(plane: &ControlPlane) -> usize {
 /// `bizrq serve` on its log in a folder, leading.
 struct Bizrq {
     port: u16,
-    _process: Process,
+    process: Process,
 }
 
 impl Bizrq {
@@ -311,13 +344,46 @@ impl Bizrq {
         let said = plane.file("bizrq.log");
         let log = fs::File::options().create(true).append(true).open(&said).unwrap();
         let process = Process::spawn(command, Stdio::null(), log.into());
-        eventually("bizrq is ready, and leads", || {
+        let bizrq = Self { port, process };
+        // Of this one's, since the object keeps what the one before it wrote.
+        let before = quota(plane)["status"].take();
+        eventually("bizrq is ready, leads, and has written a status", || {
             let ready = get(metrics, "/readyz").starts_with("HTTP/1.1 200");
-            let told = get(metrics, "/metrics").contains("bizrq_observe_events_total{");
-            if ready && told { Ok(()) } else { Err(fs::read_to_string(&said).unwrap()) }
+            let status = quota(plane)["status"].take();
+            if ready && status != before { Ok(()) } else { Err(fs::read_to_string(&said).unwrap()) }
         });
-        Self { port, _process: process }
+        bizrq
     }
+}
+
+/// The quota object, as `kubectl get` has it.
+fn quota(plane: &ControlPlane) -> Value {
+    plane.admin().get("bizrq team-a")
+}
+
+/// How long after a Deployment was created `kubectl get bizrq` shows it, so many times.
+fn shown(plane: &ControlPlane, dir: &Path, times: usize) {
+    let bizrq = Bizrq::start(plane, dir);
+    let bundle = fs::read_to_string(plane.file("tls/ca.crt")).unwrap();
+    let client = asks(plane, Asked::Bizrq, Some((bizrq.port, &bundle)), "warm-shown");
+    let used = || quota(plane)["status"]["used"]["limits.cpu"].take();
+    let took = (0..times).map(|n| {
+        let before = used();
+        let (api, object) =
+            (of(&client, Asked::Bizrq), object(Asked::Bizrq, &format!("shown-{n}")));
+        runtime().block_on(api.create(&PostParams::default(), &object)).unwrap();
+        let created = Instant::now();
+        while used() == before {
+            assert!(created.elapsed() < control_plane::PATIENCE, "it is shown: {before}");
+        }
+        created.elapsed()
+    });
+    let mut took: Vec<_> = took.collect();
+    took.sort();
+    let (half, most) = (took[times / 2], took[times - 1]);
+    println!(
+        "kubectl get bizrq shows a Deployment after {half:.1?} (median of {times}), {most:.1?} at most"
+    );
 }
 
 /// What the port of metrics and health says.

@@ -19,6 +19,8 @@
 // The harness serves the tests, which use more of it.
 #![allow(dead_code)]
 
+#[path = "cpu.rs"]
+mod cpu;
 #[path = "observe/served.rs"]
 mod served;
 #[path = "../it/nats/server.rs"]
@@ -163,17 +165,12 @@ impl Bizrq {
 
     /// Memory now and at most, in MiB, and what was spent of CPUs.
     fn needs(&self) -> (u64, u64, Duration) {
-        let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", self.1)).unwrap();
-        let status = read("status");
+        let status = fs::read_to_string(format!("/proc/{}/status", self.1)).unwrap();
         let of = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
         };
-        // Behind the name, which may have blanks: user and system time are the 12th and 13th, in hundredths of seconds.
-        let stat = read("stat");
-        let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
-        let ticks: u64 = fields.skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum();
-        (of("VmRSS:"), of("VmHWM:"), Duration::from_millis(ticks * 10))
+        (of("VmRSS:"), of("VmHWM:"), cpu::spent(&self.1.to_string()))
     }
 
     fn end(&mut self) {

@@ -115,6 +115,11 @@ impl ControlPlane {
         self.controllers = None;
     }
 
+    /// Of the processes of etcd and API server.
+    pub(crate) fn numbers(&self) -> [String; 2] {
+        [&self.etcd, &self.api_server].map(|process| process.as_ref().unwrap().id().to_string())
+    }
+
     /// The API server dies, is away for a moment, and comes back.
     pub(crate) fn restart_api_server(&mut self, meanwhile: impl FnOnce()) {
         self.api_server = None;

@@ -1,6 +1,6 @@
 //! What is shown of a small company, event by event.
 
-use super::{Statuses, all};
+use super::{Parts, Statuses, all};
 use crate::{
     domain::{
         event::{Data, Event, EventId},
@@ -69,7 +69,12 @@ impl Company {
     }
 
     fn statuses(&self) -> Statuses {
-        all(&self.ledger, self.now(), &Statuses::new())
+        let (now, shown) = (self.now(), Statuses::new());
+        let all = all(&self.ledger, now, &shown);
+        let mut parts = Parts::default();
+        while parts.read(&self.ledger, now, &shown, 1) {}
+        assert_eq!(parts.statuses, all, "read a group at a time");
+        all
     }
 }
 

@@ -25,7 +25,6 @@ const LONG: &[(&str, &str)] = &[
         "src/domain/book/quotas.rs",
         "declared, proposed and in force: one account, and none makes sense alone",
     ),
-    ("src/domain/event.rs", "every event type with its fields, side by side: the log's vocabulary"),
     ("tests/it/rules/histories.rs", "one simulation: its moves, and what must hold after each"),
     ("tests/it/rules/model.rs", "the rules of quotas read a second time, beside each other"),
 ];
