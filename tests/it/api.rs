@@ -13,6 +13,7 @@ mod tenants;
 use bizrq::{
     api::{self, Access},
     demo::{self, Options},
+    domain::standing::Tree,
     event_log::AnyLog,
     k8s::kinds::Kinds,
     metrics,
@@ -218,6 +219,24 @@ fn one_group_is_the_same_as_in_the_tree() {
         }
         let above: Vec<_> = one["above"].as_array().unwrap().iter().collect();
         assert_eq!(above.first().copied().unwrap_or(&Value::Null), &group["parent"], "{name}");
+    }
+}
+
+#[test]
+fn one_group_is_answered_alike_where_it_was_asked_and_on_another_thread() {
+    let ledger = SERVED.projection.ledger();
+    let name = |id| ledger.names().group_name(id).to_owned();
+    let declared: Vec<_> = ledger.names().groups().map(name).filter(|n| !n.is_empty()).collect();
+    let top = declared.iter().find(|name| *name == "acme").unwrap();
+    // Nothing is below one team, and eleven groups below the company.
+    assert!(Tree::is_small(&ledger, "language", 0) && Tree::is_small(&ledger, top, 11));
+    assert!(!Tree::is_small(&ledger, top, 10) && !Tree::is_small(&ledger, "nobody", 11));
+    drop(ledger);
+    for name in declared {
+        let path = format!("/v1/quotas/{name}");
+        // What somebody sees of it is found out on another thread.
+        let narrowed = get_at(SERVED.address, "bizrq-group: acme\r\n", &path);
+        assert_eq!(get(&path), narrowed, "{name}");
     }
 }
 

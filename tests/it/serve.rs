@@ -181,7 +181,7 @@ async fn an_end_says_unready_first_and_a_second_start_needs_no_replay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_tells_what_was_decided_and_a_stream_holds_no_end_up() {
     let site = Site::new(HARD);
-    let process = site.start_with(&["--api", "127.0.0.1:0"]).await;
+    let process = site.start_with(&["--api", "127.0.0.1:0", "--group-metrics", "10"]).await;
     let api = process.address("the API listens");
     let stream = BufReader::new(send(api, "/v1/events", ""));
     let mut lines = stream.lines().map_while(Result::ok);
@@ -197,6 +197,10 @@ async fn the_api_tells_what_was_decided_and_a_stream_holds_no_end_up() {
         let group: Value = serde_json::from_str(&answer.body).unwrap();
         group["keys"][0]["used"] == "1"
     });
+    let shown = ["hard", "used", "left"].map(|number| {
+        process.metric(&format!("bizrq_group_{number}{{group=\"team-a\",key=\"limits.cpu\"}}"))
+    });
+    assert_eq!(shown, ["30", "1", "29"]);
     // What anybody may make up has one name.
     get_with(api, "/v1/quotas/team-a/x", "");
     get_with(api, "/elsewhere", "");
@@ -219,6 +223,7 @@ async fn the_role_api_alone_answers_who_asks_and_no_review() {
     let (_, metrics) = process.get("/metrics");
     assert!(metrics.contains("bizrq_projection_position "), "{metrics}");
     assert!(!metrics.contains("bizrq_webhook_connections"), "nobody answers reviews: {metrics}");
+    assert!(!metrics.contains("team-a"), "no group is named unless it is asked for: {metrics}");
     process.end();
 }
 
