@@ -2,7 +2,8 @@
 //!
 //! Every review creates a workload of its own in one of 100 groups below 10 departments; each is recorded. `256
 //! callers` ask again as soon as they are answered; `500/s` asks every two milliseconds, whatever is answered. `far`
-//! is 20 ms each way from a busy server. Figures are medians of five runs.
+//! is 20 ms each way from a busy server, and its 99th of a hundred must be answered within 100 ms. Figures are medians of
+//! five runs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::print_stdout, dead_code)]
 
@@ -172,10 +173,11 @@ async fn far() {
         rates.push(rate);
         waits.push(wait);
     }
+    let wait = median(waits);
     println!(
-        "{:<28} {:>7.0}/s   p99 {:>6.2} ms of the far one at 100/s",
+        "{:<28} {:>7.0}/s   p99 {wait:>6.2} ms of the far one at 100/s",
         "two near, one 20 ms away",
         median(rates),
-        median(waits)
     );
+    assert!(wait <= 100.0, "the far one's callers wait for {wait} ms");
 }

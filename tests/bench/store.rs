@@ -1,5 +1,6 @@
 //! The projection onto disk: replay of a file log into ledger and sled, and a restart from what was committed, with
-//! 150,000 live pods in 10,000 groups. `cargo bench --bench store` prints figures; `BIZRQ_EVENTS` says how many.
+//! 150,000 live pods in 10,000 groups: with nothing else, and with all the dead pods of the replay, which are remembered
+//! for 35 days. `cargo bench --bench store` prints medians of five; `BIZRQ_EVENTS` says of how many events.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use bizrq::{
@@ -17,6 +18,7 @@ use std::{
 };
 use tokio::sync::oneshot;
 
+const RUNS: usize = 5;
 const LIVE: u64 = 150_000;
 const GROUPS: u64 = 10_000;
 const T0: i64 = 1_796_000_400_000;
@@ -148,48 +150,84 @@ fn size(dir: &Path) -> u64 {
     entries.map(|entry| of(entry.path())).sum()
 }
 
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     if let Ok(dir) = std::env::var("BIZRQ_RESTART") {
-        let begun = Instant::now();
-        let (log, store) = (Path::new(&dir).join("log"), Path::new(&dir).join("store"));
-        let store = SledStore::open(&store).unwrap();
-        let opened = begun.elapsed().as_secs_f64();
-        let (ready, _, events) = runtime.block_on(replay(&log, store, runner::Options::default()));
-        println!(
-            "restart: opened {opened:.2} s, ready after {:.2} s, {events} events folded, peak RSS {} MB",
-            opened + ready,
-            rss_mb()
-        );
-        return;
+        return runtime.block_on(restart(Path::new(&dir)));
     }
     let events = std::env::var("BIZRQ_EVENTS").map_or(2_000_000, |n| n.parse().unwrap());
-    let dir = tempfile::tempdir().unwrap();
-    let (log, store) = (dir.path().join("log"), dir.path().join("store"));
-    runtime.block_on(write_log(&log, events));
-    for round in 0..3 {
+    for (name, events) in [("no dead pods", GROUPS + LIVE), ("with dead pods", events)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, store) = (dir.path().join("log"), dir.path().join("store"));
+        runtime.block_on(write_log(&log, events));
+        println!("{name}, {events} events, medians of {RUNS}:");
+        runtime.block_on(replays(&log, &store));
+        commits(&store);
+        restarts(dir.path());
+    }
+}
+
+/// Into the ledger alone, and into ledger and sled.
+async fn replays(log: &Path, store: &Path) {
+    let (mut bare, mut applied, mut done) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..RUNS {
         let quiet = runner::Options {
             commit_records: u64::MAX,
             commit_every: std::time::Duration::from_secs(86_400),
             ..runner::Options::default()
         };
-        let (bare, _, events) = runtime.block_on(replay(&log, MemoryStore::default(), quiet));
-        let _ = std::fs::remove_dir_all(&store);
-        let sled = SledStore::open(&store).unwrap();
-        let (applied, done, _) = runtime.block_on(replay(&log, sled, runner::Options::default()));
-        println!(
-            "round {round}: {events} events; ledger alone {:.0}/s; with sled {:.0}/s applied, {:.0}/s committed; store {} MB",
-            events as f64 / bare,
-            events as f64 / applied,
-            events as f64 / done,
-            size(&store) >> 20
-        );
+        let (alone, _, events) = replay(log, MemoryStore::default(), quiet).await;
+        let _ = std::fs::remove_dir_all(store);
+        let sled = SledStore::open(store).unwrap();
+        let (until_applied, until_committed, _) =
+            replay(log, sled, runner::Options::default()).await;
+        bare.push(events as f64 / alone);
+        applied.push(events as f64 / until_applied);
+        done.push(events as f64 / until_committed);
     }
-    commits(&store);
-    for _ in 0..3 {
+    println!(
+        "  replay: ledger alone {:.0}/s; with sled {:.0}/s applied, {:.0}/s committed; store {} MB",
+        median(bare),
+        median(applied),
+        median(done),
+        size(store) >> 20
+    );
+}
+
+/// Each in a process of its own, whose memory is measured.
+fn restarts(dir: &Path) {
+    let (mut opened, mut ready, mut peaks) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..RUNS {
         let itself = std::env::current_exe().unwrap();
-        std::process::Command::new(itself).env("BIZRQ_RESTART", dir.path()).status().unwrap();
+        let ran = std::process::Command::new(itself).env("BIZRQ_RESTART", dir).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let said = String::from_utf8(ran.stdout).unwrap();
+        let numbers: Vec<f64> = said.split_whitespace().map(|n| n.parse().unwrap()).collect();
+        opened.push(numbers[0]);
+        ready.push(numbers[1]);
+        peaks.push(numbers[2]);
     }
+    println!(
+        "  restart: opened after {:.2} s, ready after {:.2} s, peak RSS {:.0} MB",
+        median(opened),
+        median(ready),
+        median(peaks)
+    );
+}
+
+/// Says after how many seconds the store was opened and the fold was ready, and the process's peak in MB.
+async fn restart(dir: &Path) {
+    let begun = Instant::now();
+    let store = SledStore::open(&dir.join("store")).unwrap();
+    let opened = begun.elapsed().as_secs_f64();
+    let (ready, _, events) = replay(&dir.join("log"), store, runner::Options::default()).await;
+    assert_eq!(events, 0, "everything was in the checkpoint");
+    println!("{opened} {} {}", opened + ready, rss_mb());
 }
 
 /// What a commit of everything takes, and what loading takes.
@@ -202,7 +240,7 @@ fn commits(dir: &Path) {
     let batch = Checkpoint::whole(&mut ledger).unwrap();
     let bytes: usize = batch.rows.iter().map(|(_, bytes)| bytes.len()).sum();
     println!(
-        "load {loaded:.2?}; all {} rows, {} MB, made in {:.2?}; {} live pods, {} groups",
+        "  load {loaded:.2?}; all {} rows, {} MB, made in {:.2?}; {} live pods, {} groups",
         batch.rows.len(),
         bytes >> 20,
         begun.elapsed(),

@@ -118,7 +118,8 @@ impl Appender {
         self.append(Guard::Copy(1), &[event]).await.map(drop)
     }
 
-    /// Appends events in their order; of one decision alone the last decision can be the condition.
+    /// Appends events in their order; of one decision alone the last decision can be the condition. Whatever it has to
+    /// wait for, the deadline is one, until the first acknowledgement and from each to the next.
     pub(super) async fn append(
         &self,
         guard: Guard,
@@ -126,7 +127,8 @@ impl Appender {
     ) -> Result<Appended, AppendError> {
         let away = |error: StreamError| AppendError::Away { why: error.to_string() };
         let busy = |_| AppendError::Away { why: "those before it are not answered".to_owned() };
-        let turn = timeout_at(self.due(), self.turn.lock()).await.map_err(busy)?;
+        let due = self.due();
+        let turn = timeout_at(due, self.turn.lock()).await.map_err(busy)?;
         if events.is_empty() {
             let last = self.shared.end().await.map_err(away)?;
             return Ok(Appended { first: last.saturating_add(1), last });
@@ -137,12 +139,13 @@ impl Appender {
         }
         let base = self.shared.base().await.map_err(away)?;
         let guard_in_stream = guard.in_stream(base);
-        let mut lane = match self.lane(self.due()).await {
+        let mut lane = match self.lane(due).await {
             Ok(lane) => lane,
             Err(failure) => return self.failed(failure, guard, events, &[]).await,
         };
         let mut sequences = vec![None; events.len()];
-        let sent = self.exchange(turn, &mut lane, guard_in_stream, events, &mut sequences).await;
+        let sent =
+            self.exchange(turn, &mut lane, guard_in_stream, events, &mut sequences, due).await;
         if lane.waiting == 0 {
             self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
         }
@@ -175,10 +178,11 @@ impl Appender {
         guard: Guard,
         events: &[NewEvent],
         sequences: &mut [Option<u64>],
+        mut due: Instant,
     ) -> Result<(), Failure> {
         let mut turn = Some(turn);
         let mut held = Held { room: &self.room, units: 0 };
-        let (mut sent, mut failed, mut due) = (0_usize, Ok(()), self.due());
+        let (mut sent, mut failed) = (0_usize, Ok(()));
         let (first, mut answered) = (lane.next, vec![false; events.len()]);
         let mut trouble = self.shared.trouble.clone();
         trouble.mark_unchanged();

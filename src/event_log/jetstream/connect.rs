@@ -21,7 +21,7 @@ pub struct Options {
     pub replicas: usize,
     /// How long the server remembers message ids, of a stream that we make: an optimisation, no promise.
     pub duplicate_window: Duration,
-    /// How long anything may take: an append between two acknowledgements, a question.
+    /// How long anything may take: an append until its first acknowledgement and from each to the next, a question.
     pub deadline: Duration,
 }
 

@@ -38,7 +38,8 @@ pub(super) async fn create_or_check(shared: &Shared) -> Result<(), OpenError> {
         Err(OpenError::Absent { .. }) => {}
         checked => return checked,
     }
-    if let Some(difference) = copies_may_differ(shared, shared.options.replicas) {
+    let connected = shared.client.server_info().version;
+    if let Some(difference) = copies_may_differ(shared.options.replicas, "a server", &connected) {
         let differences = vec![difference];
         return Err(OpenError::Unsafe { log: shared.name.clone(), differences });
     }
@@ -107,7 +108,9 @@ async fn check_for(shared: &Shared, wanted: Use, subjects: &[String]) -> Result<
     let was_rolled_over = wanted == Use::Read && config.known.sealed;
     let mut differences = differences(&config.known, was_rolled_over, subjects);
     differences.extend(newer_differences(&config.all));
-    differences.extend(copies_may_differ(shared, config.known.num_replicas));
+    let (copies, connected) = (config.known.num_replicas, shared.client.server_info().version);
+    let differ = copies_may_differ(copies, "a server", &connected);
+    differences.extend(differ.or_else(|| copies_may_differ(copies, "a leader", config.answered())));
     if differences.is_empty() {
         return Ok(());
     }
@@ -122,6 +125,14 @@ pub(super) struct Settings {
     all: Map<String, Value>,
     #[serde(flatten)]
     pub(super) known: Config,
+}
+
+impl Settings {
+    /// The version of the server that answered, which leads the stream: told since 2.11.
+    fn answered(&self) -> &str {
+        let told = self.all.get("metadata").and_then(|metadata| metadata.get("_nats.ver"));
+        told.and_then(Value::as_str).unwrap_or("2.10 or older")
+    }
 }
 
 /// What servers after 2.9 can do to a stream: setting, what it must be, what would happen.
@@ -148,15 +159,14 @@ fn newer_differences(all: &Map<String, Value>) -> Vec<Difference> {
 /// there, on one copy or on all (seen of 2.9.10).
 const MAJORITIES: [u64; 3] = [2, 12, 6];
 
-/// Several copies on a server that may let them differ.
-fn copies_may_differ(shared: &Shared, copies: usize) -> Option<Difference> {
-    let version = shared.client.server_info().version;
-    if copies < 2 || numbers(&version) >= Some(MAJORITIES) {
+/// Several copies on a server of which we hear, `whose`, that may let them differ.
+fn copies_may_differ(copies: usize, whose: &str, version: &str) -> Option<Difference> {
+    if copies < 2 || numbers(version) >= Some(MAJORITIES) {
         return None;
     }
     let [major, minor, patch] = MAJORITIES;
     Some(Difference {
-        found: format!("num_replicas is {copies} on a server of version {version}"),
+        found: format!("num_replicas is {copies} on {whose} of version {version}"),
         wanted: format!("1 there, or every server of version {major}.{minor}.{patch} or newer"),
         why: "when a leader is lost, copies could differ from then on, and acknowledged records be lost",
     })
@@ -351,7 +361,7 @@ mod tests {
         for newer in ["2.12.6", "2.12.10", "2.14.0-RC.1", "2.15.1+build", "3.0.0"] {
             assert!(numbers(newer) >= Some(MAJORITIES), "{newer}");
         }
-        for older in ["2.9.10", "2.11.17", "2.12.5", "2.12", "", "next"] {
+        for older in ["2.9.10", "2.10 or older", "2.11.17", "2.12.5", "2.12", "", "next"] {
             assert!(numbers(older) < Some(MAJORITIES), "{older}");
         }
     }

@@ -1,5 +1,5 @@
 //! A server that is away or frozen: who appends hears so in time, however many they are; memory stays bounded;
-//! everything goes on by itself. An outage of a minute is one of seconds here, of shorter deadlines.
+//! everything goes on by itself. Most outages are of seconds, with shorter deadlines; one is of a minute, as in production.
 
 use super::{child, folded, new_events, open, pod, server};
 use crate::{
@@ -102,6 +102,84 @@ fn memory_is_bounded_while_callers_flood_a_server_that_is_frozen() {
     println!("KiB as it went: {kib:?}; {answered} appends after the thaw");
     // 2,000 callers with 4 KiB each, 16 MiB under way, and what lies in queues; it does not grow with time.
     assert!(kib[2] < kib[0] + (64 << 10), "it grows: {kib:?}");
+}
+
+/// A second of the child that outlasts an outage.
+#[derive(Clone, Copy, Debug)]
+struct Second {
+    kib: u64,
+    failed: u64,
+    slowest_ms: u64,
+    /// Answers of the caller that has the fewest.
+    least: u64,
+    read: u64,
+}
+
+#[test]
+fn a_minute_without_the_server_is_told_in_time_and_survived() {
+    std::thread::scope(|scope| {
+        scope.spawn(|| outlast("frozen", |server| server.freeze(), |server| server.thaw()));
+        scope.spawn(|| outlast("killed", Server::kill, Server::restart));
+    });
+}
+
+fn outlast(what: &str, leaves: impl FnOnce(&mut Server), comes_back: impl FnOnce(&mut Server)) {
+    let (mut server, dir) = (server(Version::New), tempfile::tempdir().unwrap());
+    let mut child = child::command("outlast", &server.url(), dir.path(), 0, 0).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut second = || second(what, &mut lines);
+    let until = |second: &mut dyn FnMut() -> Second, enough: &dyn Fn(&Second) -> bool| {
+        let begun = Instant::now();
+        loop {
+            let now = second();
+            if enough(&now) {
+                return now;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{what}: {now:?}");
+        }
+    };
+    let before = until(&mut second, &|now| now.least > 2 && now.read > 2000);
+    leaves(&mut server);
+    let gone = Instant::now();
+    let mut minute = Vec::new();
+    while gone.elapsed() < Duration::from_secs(60) {
+        minute.push(second());
+    }
+    comes_back(&mut server);
+    let last = *minute.last().unwrap();
+    // Every caller is answered again, and what they append is read.
+    let after =
+        until(&mut second, &|now| now.least > last.least + 1 && now.read > last.read + 2000);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let slowest = minute.iter().chain([&after]).map(|now| now.slowest_ms).max().unwrap();
+    let settled = minute.iter().filter(|now| now.failed > before.failed).map(|now| now.kib).next();
+    let most = minute.iter().chain([&after]).map(|now| now.kib).max().unwrap();
+    println!(
+        "{what}: {before:?}, then {last:?}, then {after:?}; slowest {slowest} ms, at most {most} KiB"
+    );
+    assert!(
+        last.failed > before.failed + 5000,
+        "{what}: a thousand callers fail every six seconds"
+    );
+    // The deadline is 5 s; a busy machine gets more.
+    assert!((4000..10_000).contains(&slowest), "{what}: the slowest took {slowest} ms");
+    assert!(most < settled.unwrap() + (32 << 10), "{what}: it grows: {minute:?}");
+}
+
+/// What the child says of its next second.
+fn second(what: &str, lines: &mut Lines<BufReader<ChildStdout>>) -> Second {
+    for line in lines.map(|line| line.unwrap()) {
+        assert!(!line.starts_with("said"), "{what}: the child cannot go on: {line}");
+        if let Some(error) = line.strip_prefix("error ") {
+            println!("{what}: {error}");
+        }
+        let Some(numbers) = line.strip_prefix("second ") else { continue };
+        let numbers: Vec<u64> = numbers.split(' ').map(|n| n.parse().unwrap()).collect();
+        let [kib, failed, slowest_ms, least, read] = numbers[..] else { panic!("{line}") };
+        return Second { kib, failed, slowest_ms, least, read };
+    }
+    panic!("{what}: the child has ended")
 }
 
 /// The number behind `word` of the next line that begins with it.

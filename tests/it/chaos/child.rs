@@ -1,7 +1,7 @@
 //! Other processes: this test binary again, told by the environment what to do.
 //!
 //! They say what was acknowledged in lines: `ack POD EVENT FIRST LAST`, `allowed REQUEST POSITION`,
-//! `refused REQUEST`; and what they cannot go on from: `said …`. One floods a server and says what that costs.
+//! `refused REQUEST`; and what they cannot go on from: `said …`. Two flood a server and say what that costs.
 
 use super::{new_events, open, pod};
 use crate::decider::replica;
@@ -11,16 +11,20 @@ use bizrq::{
         event::{ClusterBound, Data, Event, EventId},
         time::ORIGIN,
     },
-    event_log::{AppendError, EventLog, NewEvent},
+    event_log::{
+        AppendError, EventLog, NewEvent, Reader,
+        jetstream::{JetStreamLog, Options},
+    },
     projection::{Runner, SledStore, runner},
 };
 use std::{
+    collections::BTreeSet,
     fmt::Display,
     io::Write,
     path::Path,
     process::{Command, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -60,6 +64,7 @@ fn the_child() {
             "append" => append(&url, from, to).await,
             "decide" => decide(&url, Path::new(&dir), from).await,
             "flood" => flood(&url).await,
+            "outlast" => outlast(&url).await,
             task => panic!("no such task: {task}"),
         }
     });
@@ -183,6 +188,56 @@ async fn flood(url: &str) {
     }
     say(format_args!("resumed {}", answered.load(Relaxed) - before));
     std::process::exit(0);
+}
+
+/// A thousand callers append all the time, each an event of 4 KiB a second, and one reads. Says every second: its
+/// memory in KiB, how many appends failed so far, how long the slowest of that second took in milliseconds, how often
+/// the caller with the fewest was answered, and how many records were read; and, once, every error that is new.
+async fn outlast(url: &str) {
+    const CALLERS: usize = 1000;
+    let log = JetStreamLog::open(Options::new(url)).await.unwrap();
+    let answered: Arc<Vec<AtomicU64>> = Arc::new((0..CALLERS).map(|_| AtomicU64::new(0)).collect());
+    let (failed, slowest, read) = <(Arc<AtomicU64>, Arc<AtomicU64>, Arc<AtomicU64>)>::default();
+    let errors = Arc::new(Mutex::new(BTreeSet::new()));
+    for caller in 0..CALLERS {
+        let (log, answered) = (log.clone(), Arc::clone(&answered));
+        let (failed, slowest, errors) =
+            (Arc::clone(&failed), Arc::clone(&slowest), Arc::clone(&errors));
+        tokio::spawn(async move {
+            for n in 0_u64.. {
+                let begun = Instant::now();
+                let told = log.append(vec![large(n * 10_000 + caller as u64)]).await;
+                slowest.fetch_max(begun.elapsed().as_millis() as u64, Relaxed);
+                match told {
+                    Ok(_) => drop(answered[caller].fetch_add(1, Relaxed)),
+                    Err(error @ (AppendError::Away { .. } | AppendError::Unclear { .. })) => {
+                        failed.fetch_add(1, Relaxed);
+                        if errors.lock().unwrap().insert(error.to_string()) {
+                            say(format_args!("error {error}"));
+                        }
+                    }
+                    Err(error) => give_up(error),
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+    let (mut reader, so_far) = (log.read(1).unwrap(), Arc::clone(&read));
+    tokio::spawn(async move {
+        loop {
+            match reader.tail().await {
+                Ok(records) => drop(so_far.fetch_add(records.len() as u64, Relaxed)),
+                Err(error) => give_up(error),
+            }
+        }
+    });
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let least = answered.iter().map(|answered| answered.load(Relaxed)).min().unwrap();
+        let (failed, slowest) = (failed.load(Relaxed), slowest.swap(0, Relaxed));
+        let (kib, read) = (resident_kib(), read.load(Relaxed));
+        say(format_args!("second {kib} {failed} {slowest} {least} {read}"));
+    }
 }
 
 fn large(n: u64) -> NewEvent {

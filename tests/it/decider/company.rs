@@ -72,6 +72,8 @@ pub(crate) struct Company {
     rv: u64,
     /// The numbers of all objects that ever were, of workloads and quotas.
     numbers: BTreeSet<u32>,
+    /// Theirs by what each cluster calls them.
+    uids: [BTreeMap<Uid, u32>; 2],
     requests: u64,
     objects: BTreeMap<&'static str, Obj>,
     quotas: BTreeMap<&'static str, (u32, u64, QSpec)>,
@@ -87,6 +89,7 @@ impl Company {
             dice,
             rv: 0,
             numbers: BTreeSet::new(),
+            uids: Default::default(),
             requests: 0,
             objects: BTreeMap::new(),
             quotas: BTreeMap::new(),
@@ -135,6 +138,7 @@ impl Company {
         let new = || number(cluster, &(self.numbers.len() + 1).to_string());
         let uid = twin.filter(|_| self.dice.percent(70)).unwrap_or_else(new);
         self.numbers.insert(uid);
+        self.uids[usize::from(uid >= SECOND)].insert(Uid::of(&object_of(uid, "").uid), uid);
         uid
     }
 
@@ -312,8 +316,8 @@ impl Company {
     }
 
     /// The next facts that the observer tells, and of whom.
-    pub(crate) fn next_facts(&mut self) -> Vec<(u32, NewEvent)> {
-        let count = (1 + self.dice.below(3) as usize).min(self.facts.len());
+    pub(crate) fn next_facts(&mut self, most: u64) -> Vec<(u32, NewEvent)> {
+        let count = (1 + self.dice.below(most) as usize).min(self.facts.len());
         self.facts.drain(..count).collect()
     }
 
@@ -349,9 +353,7 @@ impl Company {
     pub(crate) fn over(&self, cluster: &str, ledger: &Ledger) -> Vec<Expiry> {
         let (Some(book), names) = (ledger.book(), ledger.names()) else { return Vec::new() };
         let home = names.known_cluster_of(cluster);
-        let here = self.numbers.iter().filter(|n| is_in(cluster, **n));
-        let uids: BTreeMap<Uid, u32> =
-            here.map(|n| (Uid::of(&object_of(*n, "").uid), *n)).collect();
+        let uids = &self.uids[usize::from(cluster == CLUSTERS[1])];
         let idle = |uid: Uid| uids.get(&uid).copied().filter(|uid| !self.busy.contains_key(uid));
         let works = book.reservations().filter(|item| Some(item.workload.cluster) == home);
         let works = works.filter_map(|item| {

@@ -156,26 +156,37 @@ impl Between for Faults {
     }
 
     async fn tail(&self, reader: &mut MemoryReader) -> Result<Records, ReadError> {
-        let slow = self.dice.percent(5);
+        let slow = self.wrong > 0 && self.dice.percent(5);
         sleep(if slow { self.dice.ms(20..200) } else { self.dice.ms(self.away.clone()) }).await;
         reader.tail().await
     }
 }
 
-type Message = (Vec<u8>, Option<mpsc::Sender<Vec<u8>>>);
+type Message = (Vec<u8>, Option<Address>);
+
+/// Where an answer goes, and how far away that is.
+type Address = (mpsc::Sender<Vec<u8>>, Range<u64>);
 
 /// The network between all replicas.
 pub(crate) struct Net {
     dice: Dice,
     /// Of a hundred messages, so many go wrong.
     wrong: u64,
-    /// By replica; a replica that left may stand there for a while.
-    serving: Mutex<Vec<(String, mpsc::Sender<Message>)>>,
+    /// A replica that left may stand there for a while.
+    serving: Mutex<Vec<Served>>,
 }
 
-/// One replica's end of it.
+/// Where letters to a replica go, and how far away that is.
+struct Served {
+    replica: String,
+    inbox: mpsc::Sender<Message>,
+    away: Range<u64>,
+}
+
+/// One replica's end of it. Messages go through the middle, where the log is.
 pub(crate) struct Wire {
     pub(crate) net: Arc<Net>,
+    /// One way, from here to there.
     pub(crate) away: Range<u64>,
 }
 
@@ -186,20 +197,20 @@ impl Net {
         Arc::new(Self { dice, wrong, serving: Mutex::default() })
     }
 
-    fn serving(&self, to: Option<&str>) -> Vec<mpsc::Sender<Message>> {
+    fn serving(&self, to: Option<&str>) -> Vec<(mpsc::Sender<Message>, Range<u64>)> {
         let mut serving = self.serving.lock().unwrap();
-        serving.retain(|(_, inbox)| !inbox.is_closed());
-        let there = serving.iter().filter(|(replica, _)| to.is_none_or(|to| to == replica));
-        there.map(|(_, inbox)| inbox.clone()).collect()
+        serving.retain(|served| !served.inbox.is_closed());
+        let there = serving.iter().filter(|served| to.is_none_or(|to| to == served.replica));
+        there.map(|served| (served.inbox.clone(), served.away.clone())).collect()
     }
 
     /// Delivers once, twice, garbled, late or never; one message may overtake another.
     fn carry<M: Clone + Send + 'static>(
         &self,
-        away: &Range<u64>,
+        from: &Range<u64>,
         message: M,
         garble: fn(&mut M),
-        to: mpsc::Sender<M>,
+        (to, away): (mpsc::Sender<M>, Range<u64>),
     ) {
         let copies = if self.dice.percent(self.wrong) {
             let lost = self.dice.percent(50);
@@ -215,7 +226,7 @@ impl Net {
                 garble(&mut message);
             }
             let late = if self.dice.percent(self.wrong) { 400 } else { 0 };
-            let way = self.dice.ms(away.start..away.end + late);
+            let way = self.dice.ms(from.clone()) + self.dice.ms(away.start..away.end + late);
             tokio::spawn(async move {
                 sleep(way).await;
                 let _ = to.send(message).await;
@@ -230,7 +241,7 @@ fn garble(bytes: &mut Vec<u8>) {
 
 impl Transport for Wire {
     type Inbox = Letters;
-    type Address = mpsc::Sender<Vec<u8>>;
+    type Address = Address;
 
     async fn request(
         &self,
@@ -245,7 +256,7 @@ impl Transport for Wire {
         }
         let (reply, mut replies) = mpsc::channel(16);
         for inbox in serving {
-            let message = (message.clone(), Some(reply.clone()));
+            let message = (message.clone(), Some((reply.clone(), self.away.clone())));
             self.net.carry(&self.away, message, |(bytes, _)| garble(bytes), inbox);
         }
         drop(reply);
@@ -265,13 +276,15 @@ impl Transport for Wire {
         }
     }
 
-    async fn answer(&self, to: mpsc::Sender<Vec<u8>>, message: Vec<u8>) {
+    async fn answer(&self, to: Address, message: Vec<u8>) {
         self.net.carry(&self.away, message, garble, to);
     }
 
     async fn serve(&self, replica: &str) -> Option<Letters> {
         let (inbox, letters) = mpsc::channel(1024);
-        self.net.serving.lock().unwrap().push((replica.to_owned(), inbox));
+        let (replica, away) = (replica.to_owned(), self.away.clone());
+        let served = Served { replica, inbox, away };
+        self.net.serving.lock().unwrap().push(served);
         Some(Letters(letters))
     }
 
@@ -281,7 +294,7 @@ impl Transport for Wire {
 }
 
 impl Inbox for Letters {
-    type Address = mpsc::Sender<Vec<u8>>;
+    type Address = Address;
 
     async fn next(&mut self) -> Option<Message> {
         self.0.recv().await

@@ -139,6 +139,12 @@ impl Server {
         self.restart();
     }
 
+    /// Starts it again as another version, with all that it kept.
+    pub(crate) fn become_version(&mut self, version: Version) {
+        self.setup = Setup { lines: self.setup.lines.clone(), ..Setup::new(version) };
+        self.restart();
+    }
+
     /// Kills it as a crash would, at once.
     pub(crate) fn kill(&mut self) {
         self.process = None;

@@ -119,7 +119,7 @@ async fn a_place_that_is_none_says_so() {
 /// had another history than the third, and acknowledged records were gone from them.
 #[tokio::test]
 async fn several_copies_are_refused_on_servers_that_may_let_them_differ() {
-    let cluster = Cluster::start(Version::Old);
+    let mut cluster = Cluster::start(Version::Old);
     let options = Options::new(&cluster.url());
     let refused = JetStreamLog::open(Options { replicas: 3, ..options.clone() }).await.unwrap_err();
     let says = "num_replicas is 3 on a server of version 2.9.10, must be 1 there, or every server of version 2.12.6";
@@ -148,4 +148,25 @@ async fn several_copies_are_refused_on_servers_that_may_let_them_differ() {
         };
         assert!(error.to_string().contains(says), "{error}");
     }
+    an_old_leader_is_found_through_a_new_member(&mut cluster).await;
+}
+
+/// Somebody upgrades one member after another, and so far one that follows.
+async fn an_old_leader_is_found_through_a_new_member(cluster: &mut Cluster) {
+    const NEW: usize = 2;
+    let admin = async_nats::connect(cluster.servers[0].url()).await.unwrap();
+    cluster.servers[NEW].become_version(Version::New);
+    cluster.wait();
+    let begun = Instant::now();
+    let error = loop {
+        match JetStreamLog::open_read(Options::new(&cluster.servers[NEW].url())).await {
+            Err(error @ OpenError::Unsafe { .. }) => break error,
+            // Nobody leads, or the new one does: another shall.
+            told => assert!(begun.elapsed() < PATIENCE, "{told:?}"),
+        }
+        let _ = admin.request("$JS.API.STREAM.LEADER.STEPDOWN.BIZRQ", "".into()).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    let says = "num_replicas is 3 on a leader of version 2.10 or older, must be 1 there";
+    assert!(error.to_string().contains(says), "{error}");
 }

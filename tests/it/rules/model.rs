@@ -3,7 +3,10 @@
 
 use super::world::{Adm, Dem, GROUPS, Prop, QSpec, Rec, Till};
 use bizrq::domain::event::Operation::{Create, Update};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub(crate) const NONE: i64 = i64::MAX;
 type Group = &'static str;
@@ -20,7 +23,6 @@ pub(crate) struct Account {
 #[derive(Clone, Debug, Default)]
 struct Work {
     observed: Option<(u64, Group, Dem)>,
-    gone: bool,
     group: Option<Group>,
     had_pods: bool,
     open: Vec<(u64, usize, Adm)>,
@@ -48,6 +50,8 @@ struct Pod {
 pub(crate) struct Model {
     pub(crate) accounts: BTreeMap<Group, Account>,
     works: BTreeMap<u32, Work>,
+    /// Workloads that are gone, most of a long history, which copies share.
+    gone: Arc<BTreeSet<u32>>,
     pods: BTreeMap<u32, Pod>,
     gone_quotas: BTreeSet<u32>,
     invalid: Vec<Group>,
@@ -69,13 +73,13 @@ impl Model {
     }
 
     fn is_real(&self, uid: u32) -> bool {
-        self.works.get(&uid).is_some_and(|w| {
-            w.observed.is_some()
-                || w.gone
-                || w.had_pods
-                || !w.resizes.is_empty()
-                || w.open.iter().any(|(_, _, adm)| adm.op == Update)
-        })
+        self.gone.contains(&uid)
+            || self.works.get(&uid).is_some_and(|w| {
+                w.observed.is_some()
+                    || w.had_pods
+                    || !w.resizes.is_empty()
+                    || w.open.iter().any(|(_, _, adm)| adm.op == Update)
+            })
     }
 
     /// What every group's own workloads are charged.
@@ -85,7 +89,6 @@ impl Model {
             let all = own.entry(group).or_insert([0, 0]);
             *all = sum(*all, dem);
         };
-        // Most of a long history is gone and charges nothing: it is not looked at.
         let charged = self.works.iter().filter(|(_, w)| !w.is_blank() || w.had_pods);
         for uid in charged.map(|(uid, _)| uid) {
             let (groups, dem) = self.main_charge(*uid);
@@ -99,13 +102,12 @@ impl Model {
                 );
             }
         }
-        let names: BTreeSet<_> = self.creates().map(|(_, adm)| adm.name).collect();
-        for name in names {
-            for group in GROUPS {
-                let same = self.creates().filter(|(_, adm)| adm.name == name && adm.group == group);
-                charge(group, same.map(|(_, adm)| adm.dem).fold([0, 0], most));
-            }
+        let mut same = BTreeMap::new();
+        for (_, adm) in self.creates() {
+            let largest = same.entry((adm.name, adm.group)).or_insert([0, 0]);
+            *largest = most(*largest, adm.dem);
         }
+        same.into_iter().for_each(|((_, group), dem)| charge(group, dem));
         own
     }
 
@@ -304,9 +306,8 @@ impl Model {
             Rec::Observed { uid, rv, group, dem, .. } => self.observed(*uid, *rv, group, *dem),
             Rec::Gone { uid } => {
                 let position = self.position;
-                let w = self.works.entry(*uid).or_default();
-                if !w.gone {
-                    w.gone = true;
+                if Arc::make_mut(&mut self.gone).insert(*uid) {
+                    let w = self.works.entry(*uid).or_default();
                     w.kept.extend(w.observed.take().map(|(_, g, d)| (position, g, d)));
                     w.open.clear();
                 }
@@ -338,11 +339,7 @@ impl Model {
     /// Of what nothing is known any more, nothing is remembered but that it is gone.
     fn forget_blank(&mut self) {
         let tops: BTreeSet<_> = self.pods.values().map(|p| p.top).collect();
-        for (uid, w) in &mut self.works {
-            if w.is_blank() && !tops.contains(uid) {
-                *w = Work { gone: w.gone, ..Work::default() };
-            }
-        }
+        self.works.retain(|uid, w| !w.is_blank() || tops.contains(uid));
     }
 
     pub(crate) fn reserve(&mut self, position: u64, item: usize, adm: &Adm) {
@@ -361,7 +358,7 @@ impl Model {
         let w = self.works.entry(adm.uid).or_default();
         let newest = w.observed.map_or(0, |(rv, _, _)| rv);
         let over = newest > 0 && (adm.op == Create || newest > adm.old_rv);
-        if !(w.gone || over) {
+        if !(self.gone.contains(&adm.uid) || over) {
             w.open.push((position, item, adm.clone()));
         }
     }
@@ -375,8 +372,9 @@ impl Model {
 
     fn observed(&mut self, uid: u32, rv: u64, group: Group, dem: Dem) {
         let position = self.position;
+        let gone = self.gone.contains(&uid);
         let w = self.works.entry(uid).or_default();
-        if w.gone || w.observed.is_some_and(|(newest, _, _)| rv <= newest) {
+        if gone || w.observed.is_some_and(|(newest, _, _)| rv <= newest) {
             return;
         }
         let first = w.observed.is_none();
