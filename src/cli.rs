@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides or sums; it reads, calls the rooms, and prints through [`out`], the one place that prints.
 
+pub mod help;
 pub mod out;
 pub mod progress;
 pub mod stop;
@@ -198,7 +199,7 @@ fn is_plugin() -> bool {
 
 /// What was typed; as a plugin of kubectl it is called so in its own help.
 fn typed() -> Result<Cli, clap::Error> {
-    let command = Cli::command();
+    let command = help::flowing(Cli::command());
     let command = if is_plugin() { command.bin_name("kubectl bizrq") } else { command };
     Cli::from_arg_matches(&command.try_get_matches()?)
 }

@@ -148,12 +148,12 @@ fn difference(log: &Log, basis: Basis, a: Position, b: Position) -> Result<Diffe
     if a == 0 {
         first = Some((ledger.clone(), last));
     }
-    log.records("comparing", b, |record| {
-        let applied = log.apply(&mut ledger, record)?;
+    log.records("comparing", b, &mut ledger, |ledger, record| {
+        let applied = log.apply(ledger, record)?;
         if let Some(event) = record.read.event() {
             last = last.max(event.recorded_at);
             if record.position > a && applied == Applied::Changed {
-                changed.note(&ledger, record, event);
+                changed.note(ledger, record, event);
             }
         }
         if record.position == a {

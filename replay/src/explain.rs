@@ -8,7 +8,7 @@ mod trail;
 
 use crate::{
     Basis, Output,
-    reading::{Log, Record, instant},
+    reading::{Log, Nothing, Record, instant},
 };
 use bizrq::{
     cli::{
@@ -142,7 +142,7 @@ impl Question {
 /// Every pod that any record puts into `group`.
 fn pods(log: &Log, group: &str) -> Result<Trails, Error> {
     let mut trails = Trails::new();
-    log.records("looking for pods", Position::MAX, |record| {
+    log.records("looking for pods", Position::MAX, &mut Nothing, |_, record| {
         let Some(event) = record.read.event() else { return Ok(()) };
         let (of, uid) = match &event.data {
             Data::PodStarted(data) => (&data.group, &data.uid),
@@ -167,7 +167,7 @@ fn explain(log: &Log, question: Question, trails: &mut Trails) -> Result<Explana
         ..Options::default()
     });
     let mut adjustments = Vec::new();
-    log.records("replaying", Position::MAX, |record| {
+    log.records("replaying", Position::MAX, &mut ledger, |ledger, record| {
         let event = record.read.event();
         let trail = event.and_then(|event| {
             let uid = event.data.pod()?;
@@ -175,7 +175,7 @@ fn explain(log: &Log, question: Question, trails: &mut Trails) -> Result<Explana
             Some((event, Uid::of(uid), trails.get_mut(&key)?))
         });
         let Some((event, uid, trail)) = trail else {
-            let applied = log.apply(&mut ledger, record)?;
+            let applied = log.apply(ledger, record)?;
             adjustments.extend(event.and_then(|e| adjustment(&question, record, e, applied)));
             return Ok(());
         };
@@ -183,12 +183,12 @@ fn explain(log: &Log, question: Question, trails: &mut Trails) -> Result<Explana
             let cluster = ledger.names().known_cluster(&event.source)?;
             Some(ObjectId { cluster, uid })
         };
-        if id(&ledger).is_none_or(|id| ledger.meter().pod(id).is_none()) {
+        if id(ledger).is_none_or(|id| ledger.meter().pod(id).is_none()) {
             trail.forgotten();
         }
-        let applied = log.apply(&mut ledger, record)?;
+        let applied = log.apply(ledger, record)?;
         trail.told(record.position, event, applied);
-        if let Some(id) = id(&ledger) {
+        if let Some(id) = id(ledger) {
             trail.follow(ledger.meter(), id);
         }
         Ok(())

@@ -95,7 +95,7 @@ enum Format {
     Json,
     /// For spreadsheets
     Csv,
-    /// For FinOps tools: a data set of FOCUS 1.3; needs --prices
+    /// For FinOps tools: a data set of FOCUS 1.4; needs --prices
     FocusCsv,
     /// For analytics: a file whose amounts are DECIMAL
     Parquet,

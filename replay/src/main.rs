@@ -12,11 +12,11 @@ mod state;
 mod verify;
 
 use bizrq::cli::{
-    Answer, Error,
+    Answer, Error, help,
     out::{self, Out},
     stop,
 };
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{io, process::ExitCode};
 
 /// Replays a log of bizrq: is it what was written, what did it say when, and which records make a number?
@@ -71,6 +71,16 @@ enum Basis {
     Ran,
 }
 
+impl Basis {
+    /// As programs read it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Ran => "ran",
+        }
+    }
+}
+
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
@@ -91,7 +101,8 @@ impl From<Basis> for bizrq::domain::pod::Basis {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let typed = help::flowing(Cli::command()).try_get_matches();
+    let cli = match typed.and_then(|typed| Cli::from_arg_matches(&typed)) {
         Ok(cli) => cli,
         Err(usage) => {
             // Help for a reader that has gone is no error.
@@ -128,7 +139,6 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent_and_shows_examples() {

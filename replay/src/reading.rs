@@ -4,9 +4,10 @@
 use bizrq::{
     cli::{Error, progress::Progress},
     domain::{
+        billing::Billing,
         event::Position,
         hours::NanoHours,
-        ledger::{Applied, Ledger},
+        ledger::{Applied, Ledger, ahead::TOGETHER},
         merkle::{Frontier, Hash, LeafHasher},
         quantity::Milli,
         quota::Unit,
@@ -16,7 +17,7 @@ use bizrq::{
         OpenError, any,
         bulk::{self, Batch, Source, Summary},
     },
-    projection::fold::Read,
+    projection::fold::{Read, ahead},
 };
 use std::{
     fs,
@@ -87,38 +88,48 @@ impl Log {
         })
     }
 
-    /// As [`Self::each`], of a log that must be sound and begin at its beginning, decoded and with leaves; `each`
-    /// may say that it has enough.
-    pub(crate) fn records(
+    /// As [`Self::each`], of a log that must be sound and begin at its beginning, decoded and with leaves, for
+    /// `folds`; `each` may say that it has enough.
+    pub(crate) fn records<F: Folds>(
         &self,
         label: &str,
         limit: Position,
-        mut each: impl FnMut(&Record<'_>) -> Result<(), Halt>,
+        folds: &mut F,
+        mut each: impl FnMut(&mut F, &Record<'_>) -> Result<(), Halt>,
     ) -> Result<(), Error> {
         self.begins()?;
         let mut hasher = LeafHasher::default();
         let done = self.each(label, limit, |batch| {
-            batch.iter().zip(batch.events()).try_for_each(|((position, line), (_, decoded))| {
-                // A log whose leaves are proved has no line without one.
-                let leaf = line.map(|scanned| hasher.leaf(position, &scanned.leaf_input()));
-                let (leaf, read) = (leaf.unwrap_or_default(), Read::of(decoded));
-                each(&Record { position, leaf, read })
-            })
+            let mut lines = batch.iter();
+            for events in batch.events_by(TOGETHER) {
+                for (position, read) in ahead(folds.ledgers(), events) {
+                    // A log whose leaves are proved has no line without one.
+                    let line = lines.next().and_then(|(_, line)| line.ok());
+                    let leaf = line.map(|scanned| hasher.leaf(position, &scanned.leaf_input()));
+                    each(folds, &Record { position, leaf: leaf.unwrap_or_default(), read })?;
+                }
+            }
+            Ok(())
         });
         self.finished(done).map(drop)
     }
 
     /// As [`Self::records`], without leaves: faster. Gives the tree of all that was read, unless `each` had enough.
-    pub(crate) fn decoded(
+    pub(crate) fn decoded<F: Folds>(
         &self,
         label: &str,
         limit: Position,
-        mut each: impl FnMut(Position, &Read<'_>) -> Result<(), Halt>,
+        folds: &mut F,
+        mut each: impl FnMut(&mut F, Position, &Read<'_>) -> Result<(), Halt>,
     ) -> Result<Option<Frontier>, Error> {
         self.begins()?;
         let done = self.each(label, limit, |batch| {
-            let mut events = batch.events();
-            events.try_for_each(|(position, decoded)| each(position, &Read::of(decoded)))
+            for events in batch.events_by(TOGETHER) {
+                for (position, read) in ahead(folds.ledgers(), events) {
+                    each(folds, position, &read)?;
+                }
+            }
+            Ok(())
         });
         let read = self.finished(done)?;
         Ok(read.map(|read| read.tree.unwrap_or_default()))
@@ -186,6 +197,33 @@ fn input_bytes(dir: &Path) -> Option<u64> {
         }
     }
     Some(bytes)
+}
+
+/// What records are read for, and which ledgers take them: these look ahead.
+pub(crate) trait Folds {
+    /// None for who folds nothing.
+    fn ledgers(&self) -> impl Iterator<Item = &Ledger>;
+}
+
+impl Folds for Ledger {
+    fn ledgers(&self) -> impl Iterator<Item = &Ledger> {
+        std::iter::once(self)
+    }
+}
+
+impl Folds for Billing {
+    fn ledgers(&self) -> impl Iterator<Item = &Ledger> {
+        self.ledger().ledgers()
+    }
+}
+
+/// Nothing is folded.
+pub(crate) struct Nothing;
+
+impl Folds for Nothing {
+    fn ledgers(&self) -> impl Iterator<Item = &Ledger> {
+        std::iter::empty()
+    }
 }
 
 /// A record of a log, decoded.

@@ -4,7 +4,7 @@ mod print;
 
 use crate::{
     Basis, Output,
-    reading::{Log, instant},
+    reading::{Folds, Log, instant},
 };
 use bizrq::{
     cli::{Answer, Error, out::Out},
@@ -52,8 +52,8 @@ pub(super) struct Args {
 
 /// What the log says.
 struct State {
-    /// Counted up to here.
-    at: Timestamp,
+    /// Counted up to here; `None`: there is no record to count.
+    at: Option<Timestamp>,
     /// Everything that the records say, quotas included.
     known: Ledger,
     usage: Vec<Usage>,
@@ -88,48 +88,61 @@ struct Budget {
 
 pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
     let log = Log::open(&args.log)?;
-    let (known, counted, last) = fold(&log, args)?;
+    let Folded { known, counted, last } = fold(&log, args)?;
     if let Some(position) = args.position.filter(|p| *p > known.position()) {
         let why = format!("--position {position}: the log ends at {}", known.position());
         return Err(Error::Usage(why));
     }
-    let at = args.at.or(args.as_known_at).or(last).unwrap_or(Timestamp::MIN);
+    let said = args.at.or(args.as_known_at).or(last);
+    let at = said.unwrap_or(Timestamp::MIN);
     let usage = counted.as_ref().unwrap_or(&known).usage(at);
     let usage = usage.map_err(|e| Error::log(&log.place, e))?;
     let quotas = known.book().map(|book| limits(&known, book)).unwrap_or_default();
     let cash = known.book().map(|book| budgets(&known, book, at)).unwrap_or_default();
-    let state = State { at, known, usage, quotas, cash };
+    let state = State { at: said, known, usage, quotas, cash };
     state.print(args.output, out)?;
     Ok(Answer::Yes)
 }
 
-/// Folds what may be used: all that it says; with --at, usage up to there; and when the last was published.
-///
-/// Usage up to an instant has a ledger of its own, cut off there: one that goes on forgets what lies far back. It
-/// keeps no quotas, since they must be judged by all that was spent.
-fn fold(log: &Log, args: &Args) -> Result<(Ledger, Option<Ledger>, Option<Timestamp>), Error> {
+/// What may be used.
+struct Folded {
+    /// All that it says.
+    known: Ledger,
+    /// With --at: usage up to there. A ledger of its own, cut off there, since one that goes on forgets what lies far
+    /// back. It keeps no quotas, since they must be judged by all that was spent.
+    counted: Option<Ledger>,
+    /// When the last record was published.
+    last: Option<Timestamp>,
+}
+
+impl Folds for Folded {
+    fn ledgers(&self) -> impl Iterator<Item = &Ledger> {
+        std::iter::once(&self.known).chain(&self.counted)
+    }
+}
+
+fn fold(log: &Log, args: &Args) -> Result<Folded, Error> {
     let options = Options { basis: args.basis.into(), ..Options::default() };
-    let mut known = Ledger::new(options);
-    let mut counted = args.at.map(|at| {
+    let counted = args.at.map(|at| {
         let window = Window { from: None, to: Some(at) };
         Ledger::new(Options { window, history: false, quotas: false, ..options })
     });
+    let mut folded = Folded { known: Ledger::new(options), counted, last: None };
     let limit = match args.as_known_at {
         Some(at) => log.published_up_to(at)?,
         None => args.position.unwrap_or(Position::MAX),
     };
-    let mut last = None;
-    log.records("replaying", limit, |record| {
+    log.records("replaying", limit, &mut folded, |folded, record| {
         if let Some(event) = record.read.event() {
-            last = Some(event.recorded_at);
+            folded.last = Some(event.recorded_at);
         }
-        log.apply(&mut known, record)?;
-        if let Some(counted) = &mut counted {
+        log.apply(&mut folded.known, record)?;
+        if let Some(counted) = &mut folded.counted {
             log.apply(counted, record)?;
         }
         Ok(())
     })?;
-    Ok((known, counted, last))
+    Ok(folded)
 }
 
 /// Every limit that a group has, and whatever it uses.

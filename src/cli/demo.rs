@@ -123,7 +123,7 @@ fn read_back(place: &str) -> Result<(Ledger, Proof), Error> {
     let source = Source::log(place, Position::MAX).map_err(failed)?;
     let summary = bulk::read(source, |batch| {
         for events in batch.events_by(TOGETHER) {
-            for (position, read) in ahead(&ledger, events) {
+            for (position, read) in ahead([&ledger], events) {
                 // The reading thread has grown the tree; the root is that of its tree.
                 ledger.fold(position, &read.record()).map_err(|e| Error::log(place, e))?;
             }

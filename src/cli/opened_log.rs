@@ -256,7 +256,7 @@ impl OpenedLog {
         let bar = Progress::items("reading", Some(self.head()?.position));
         self.proved(|batch| {
             for events in batch.events_by(TOGETHER) {
-                for (position, read) in ahead(ledger, events) {
+                for (position, read) in ahead([&*ledger], events) {
                     let record = match read.event() {
                         Some(event) if !keep(event) => Record::Unknown,
                         _ => read.record(),

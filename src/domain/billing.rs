@@ -20,7 +20,7 @@ use super::{
     event::{Data, Event, Period, Position, UsageAdjusted},
     history::Unit,
     ledger::{Applied, Ledger, Options, Record, Stop},
-    meter::recount::Stepped,
+    meter::{recount::Stepped, seals::Seals},
     names::{Map, ObjectId, Set},
     pod::{Basis, Segment},
     resources::{Models, Resources, usage_by_model},
@@ -160,6 +160,21 @@ impl Billing {
             late: Map::default(),
             adjusted: Vec::new(),
         }
+    }
+
+    /// Forgets pods that ended as `seals` says, before any record is taken: memory then follows the pods that run, and the
+    /// bill lacks records about pods that are [`Self::late`]. Quotas need what ended: with them all are remembered.
+    #[must_use]
+    pub fn sealing(mut self, seals: Seals) -> Self {
+        self.ledger.seal(seals);
+        self
+    }
+
+    /// Pods whose records are lacking: the bill is to be made once more, with their rows kept.
+    #[must_use]
+    pub fn late(&self) -> Option<&Set<ObjectId>> {
+        let late = self.ledger.meter().seals()?.late();
+        (!late.is_empty()).then_some(late)
     }
 
     /// Where a bill of this period ends whatever comes later, if that is known already.

@@ -20,7 +20,7 @@ use super::{
     book::{Book, Stamp, Trial},
     event::{Data, Event, Kind, LOG_VERSION, Position},
     merkle::{Frontier, Hash},
-    meter::{Change, Contradiction, Meter, Outcome, recount::Unanswerable},
+    meter::{Change, Contradiction, Meter, Outcome, recount::Unanswerable, seals::Seals},
     names::{GroupId, Learning, Names, ObjectId, Uid},
     table::Table,
     time::Timestamp,
@@ -121,6 +121,14 @@ impl Ledger {
         (self.position, self.last_decision) = (0, 0);
         self.frontier = Frontier::default();
         self.roots = Table::default();
+    }
+
+    /// Pods that ended are forgotten as `seals` says, before anything was taken. Only of usage: what the book says of
+    /// the past needs their rows.
+    pub fn seal(&mut self, seals: Seals) {
+        if self.book.is_none() {
+            self.meter.seal(seals);
+        }
     }
 
     /// Takes whatever stands at `position`.

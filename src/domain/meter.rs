@@ -6,6 +6,7 @@
 mod dates;
 mod records;
 pub mod recount;
+pub mod seals;
 pub(super) mod state;
 mod window;
 
@@ -24,6 +25,7 @@ use super::{
     table::{Listed, Slots, Table},
     time::Timestamp,
 };
+use seals::Seals;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -69,6 +71,8 @@ pub struct Meter {
     slots: Vec<(usize, Milli)>,
     /// Groups with an account whose sums changed since somebody asked, and from which instant on.
     changed: Vec<(GroupId, Timestamp)>,
+    /// Pods that were forgotten before their time.
+    seals: Option<Box<Seals>>,
 }
 
 /// Pods that are written together: a record touches one of them, and a store takes rows of a kilobyte or two as
@@ -187,7 +191,19 @@ impl Meter {
             stepped: None,
             slots: Vec::new(),
             changed: Vec::new(),
+            seals: None,
         }
+    }
+
+    /// Pods are forgotten as `seals` says.
+    pub(super) fn seal(&mut self, seals: Seals) {
+        self.seals = Some(Box::new(seals));
+    }
+
+    /// Which pods were forgotten before their time, if any are.
+    #[must_use]
+    pub fn seals(&self) -> Option<&Seals> {
+        self.seals.as_deref()
     }
 
     /// A group with an account whose spend changed since the last call that returned it, and from which instant on.
@@ -253,9 +269,13 @@ impl Meter {
         change: impl FnOnce(&mut Pod) -> Result<bool, Contradiction>,
     ) -> Result<Outcome, Contradiction> {
         self.stepped = None;
+        self.seal_ended();
         let id = ObjectId { cluster, uid: Uid::of(uid) };
         let slot = self.index.get(&id).copied();
         let known = slot.and_then(|slot| self.pods.get(slot));
+        if known.is_none() && self.seals.as_mut().is_some_and(|seals| seals.is_sealed(id)) {
+            return Ok(Outcome::Dropped);
+        }
         if known.is_none() && self.sources.horizon(cluster).is_some_and(|horizon| time < horizon) {
             return Ok(Outcome::Dropped);
         }
@@ -275,6 +295,9 @@ impl Meter {
         let contradicted = contradicted.filter(|(p, _)| !known.contains(p)).collect();
         let (before, after) = (old.charged(), new.charged());
         let workload = new.workload();
+        if let Some(seals) = self.seals.as_mut().filter(|_| new.is_final() && !old.is_final()) {
+            seals.end(id);
+        }
         self.keep(slot, new);
         Ok(Outcome::Changed(Change { pod: id, workload, before, after, contradicted }))
     }
@@ -351,6 +374,9 @@ impl Meter {
     /// after the billed stop (a worse basis, another clock) would else be taken again and open a ghost.
     fn forget(&mut self, cluster: ClusterId) {
         let Some(horizon) = self.sources.horizon(cluster) else { return };
+        if let Some(seals) = &mut self.seals {
+            seals.passed(cluster, horizon);
+        }
         let old = |pod: &Pod| {
             let ended = pod.ended().filter(|stop| !stop.basis.is_provisional());
             pod.cluster() == cluster
@@ -365,6 +391,24 @@ impl Meter {
                 self.settle(&pod);
             }
         }
+    }
+
+    /// Before the next record about a pod: forgets those whose time has come.
+    fn seal_ended(&mut self) {
+        let Some(mut seals) = self.seals.take() else { return };
+        seals.tick();
+        while let Some(id) = seals.due() {
+            let slot = self.index.get(&id).copied();
+            // A better start may have voided the stop, and one that is told twice is sealed once.
+            if let Some(slot) = slot.filter(|slot| self.pods.get(*slot).is_some_and(Pod::is_final))
+                && let Some(pod) = self.pods.remove(slot)
+            {
+                self.index.remove(&id);
+                self.settle(&pod);
+                seals.seal(id, pod.newest());
+            }
+        }
+        self.seals = Some(seals);
     }
 
     /// Keeps what a pod that is forgotten had used, summed with others of its group.

@@ -35,6 +35,11 @@ impl Uid {
     pub fn of(text: &str) -> Self {
         Self(uuid(text.as_bytes()).unwrap_or_else(|| hashed(text)))
     }
+
+    /// The bits, the higher half first.
+    pub(super) const fn words(self) -> [u64; 2] {
+        self.0
+    }
 }
 
 /// As a UUID is written: a text that spells it, and nearly always the one that it was read from.

@@ -21,14 +21,16 @@ pub enum Read<'a> {
     Undecodable(String),
 }
 
-/// What some lines say, in their order. What they will touch in `ledger`, which takes them next, is looked at beforehand.
-pub fn ahead<'a>(
-    ledger: &Ledger,
+/// What some lines say, in their order. What they will touch in `ledgers`, which take them next, is looked at beforehand.
+pub fn ahead<'a, 'l>(
+    ledgers: impl IntoIterator<Item = &'l Ledger>,
     lines: impl IntoIterator<Item = (Position, Result<Decoded<'a>, DecodeError>)>,
 ) -> Vec<(Position, Read<'a>)> {
     let lines = lines.into_iter().map(|(position, decoded)| (position, Read::of(decoded)));
     let read: Vec<_> = lines.collect();
-    ledger.look_ahead(read.iter().filter_map(|(_, read)| read.event()));
+    for ledger in ledgers {
+        ledger.look_ahead(read.iter().filter_map(|(_, read)| read.event()));
+    }
     read
 }
 

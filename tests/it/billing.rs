@@ -1,6 +1,7 @@
 //! Bills of random histories: what is billed is what the ledger and the oracle say, however it is split and whatever was
 //! closed in between.
 
+mod memory;
 mod programs;
 
 use crate::{
@@ -18,6 +19,8 @@ use bizrq::domain::{
     history::Unit,
     ledger::Record,
     merkle::Hash,
+    meter::seals::Seals,
+    names::Set,
     pod,
 };
 use rand::RngExt;
@@ -42,15 +45,30 @@ pub(crate) fn terms(basis: Basis, from: i64, to: i64) -> Terms {
     }
 }
 
-/// The bill's fold over a log, and up to where it counts.
+/// The bill's fold over a log, and up to where it counts. Pods are forgotten as soon as they ended, so that nearly every
+/// late record comes about one that is gone.
 fn fold(terms: &Terms, events: &[Event<'static>]) -> Billing {
-    fold_knowing(terms, events, Vec::new())
-        .or_else(|| fold_knowing(terms, events, closings(events)))
+    let sealed = |late| fold_sealing(terms, events, Seals::new(0, late));
+    let once = sealed(Set::default());
+    let Some(late) = once.late().cloned() else { return once };
+    let again = sealed(late);
+    assert_eq!(again.late(), None, "what is kept is not late");
+    again
+}
+
+fn fold_sealing(terms: &Terms, events: &[Event<'static>], seals: Seals) -> Billing {
+    fold_knowing(terms, events, Vec::new(), seals.clone())
+        .or_else(|| fold_knowing(terms, events, closings(events), seals))
         .expect("all closings are known")
 }
 
-fn fold_knowing(terms: &Terms, events: &[Event<'static>], known: Vec<Closing>) -> Option<Billing> {
-    let mut billing = Billing::new(terms.clone(), known);
+fn fold_knowing(
+    terms: &Terms,
+    events: &[Event<'static>],
+    known: Vec<Closing>,
+    seals: Seals,
+) -> Option<Billing> {
+    let mut billing = Billing::new(terms.clone(), known).sealing(seals);
     for (position, event) in (1..).zip(events) {
         match billing.take(position, &Record::Event(event)) {
             Ok(Told::More) => {}

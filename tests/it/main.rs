@@ -15,6 +15,7 @@ mod demo;
 mod deploy;
 mod file_log;
 mod golden_pods;
+mod help;
 mod histories;
 mod house;
 mod import_cli;

@@ -158,6 +158,11 @@ fn a_budget_runs_out_at_the_millisecond_at_which_usage_reaches_it() {
     let budget = &report["budgets"][0];
     assert_eq!((&budget["group"], &budget["key"]), (&"team-b".into(), &"limits.cpu".into()));
     let at = bizrq::domain::time::Timestamp::parse(budget["exhausted"].as_str().unwrap()).unwrap();
+    let shown =
+        run(&[vec!["meter", "--quotas", &quotas], files.iter().map(String::as_str).collect()]
+            .concat());
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("cash  carried") && shown.contains("used"), "{shown}");
     let used = |at: bizrq::domain::time::Timestamp| {
         let report = metered(&["--at", &at.to_string()]);
         usage(&report)[&("team-b".to_owned(), "limits.cpu".to_owned())]

@@ -2,7 +2,7 @@
 
 use super::{Adjustment, Explanation, Line};
 use crate::{
-    Basis, Output,
+    Output,
     reading::{hours, quantity},
 };
 use bizrq::{
@@ -81,10 +81,7 @@ impl Explanation {
             group: &question.group,
             key,
             unit: Unit::of(key).name(),
-            basis: match question.basis {
-                Basis::Held => "held",
-                Basis::Ran => "ran",
-            },
+            basis: question.basis.name(),
             from: question.window.from,
             to: question.to,
             position: self.position,

@@ -1,6 +1,6 @@
 //! An invoice in its JSON form, read back: what is to be proved, and how a line is found again.
 
-use super::print::{called, cluster, status};
+use super::print::{called, cluster, reason, status};
 use crate::Basis;
 use bizrq::{
     cli::Error,
@@ -59,6 +59,8 @@ pub(crate) struct Claim {
 #[derive(Deserialize)]
 struct CorrectionClaim {
     positions: Vec<Position>,
+    why: String,
+    by: String,
 }
 
 /// A line's records, each with the way to the invoice's root.
@@ -171,6 +173,13 @@ impl Claim {
             && (self.from, self.to) == (line.period.from, line.period.to)
             && self.correction.as_ref().map(|correction| correction.positions.as_slice())
                 == positions
+    }
+
+    /// Whether it was corrected by whom it says, and why.
+    pub(crate) fn is_said_of(&self, line: &Line<'_>) -> bool {
+        let claimed = self.correction.as_ref();
+        let claimed = claimed.map(|correction| (correction.why.as_str(), correction.by.as_str()));
+        claimed == line.correction.map(reason)
     }
 
     /// Whether it is as sure as it says.

@@ -1,12 +1,12 @@
-//! An invoice as a data set of FOCUS 1.3, the FinOps Open Cost and Usage Specification: columns by its names, in its
-//! formats and under its rules. What it has no column for is in columns that begin with `x_`. `ProviderName` and
-//! `PublisherName`, which 1.3 replaces and still wants, are there for tools that know 1.2.
+//! An invoice as a Cost and Usage data set of FOCUS 1.4, the FinOps Open Cost and Usage Specification: columns by its
+//! names, in its formats and under its rules. What it has no column for is in columns that begin with `x_`.
 //!
 //! Lines without a price are no charges and are left out. `BilledCost` is rounded as on the invoice; list and
 //! contracted cost are quantity times unit price, to the last digit, as the specification wants it.
 
 use super::{
-    Invoice,
+    Args, Invoice,
+    fold::Folded,
     prices::PriceList,
     print::{called, cluster, status},
 };
@@ -40,6 +40,7 @@ const COLUMNS: [&str; 44] = [
     "ContractedUnitPrice",
     "EffectiveCost",
     "HostProviderName",
+    "InvoiceDetailId",
     "InvoiceId",
     "InvoiceIssuerName",
     "ListCost",
@@ -47,8 +48,6 @@ const COLUMNS: [&str; 44] = [
     "PricingCategory",
     "PricingQuantity",
     "PricingUnit",
-    "ProviderName",
-    "PublisherName",
     "ResourceId",
     "ResourceName",
     "ResourceType",
@@ -58,6 +57,7 @@ const COLUMNS: [&str; 44] = [
     "ServiceSubcategory",
     "SkuId",
     "SkuMeter",
+    "SkuPriceDetails",
     "SkuPriceId",
     "SubAccountId",
     "SubAccountName",
@@ -86,9 +86,10 @@ impl Invoice<'_> {
             return Err(Error::input(&list.place, why));
         }
         let mut rows = Vec::new();
-        for line in self.lines() {
+        // Numbered as in the JSON form, which can be proved.
+        for (number, line) in (1_usize..).zip(self.lines()) {
             if let Some(price) = line.price.and_then(|number| list.prices.get(number)) {
-                let row = self.charge(list, &line, price);
+                let row = self.charge(list, number, &line, price);
                 rows.push(row.map_err(|why| Error::input(&list.place, why))?);
             }
         }
@@ -99,6 +100,7 @@ impl Invoice<'_> {
     fn charge(
         &self,
         list: &PriceList,
+        number: usize,
         line: &Line<'_>,
         price: &Price,
     ) -> Result<[String; COLUMNS.len()], String> {
@@ -124,6 +126,13 @@ impl Invoice<'_> {
             name => [cluster(&workload), workload.namespace, &name].join("/"),
         };
         let text = |text: &str| text.to_owned();
+        let (charge_start, mut charge_end) = (instant(line.period.from), instant(line.period.to));
+        if charge_end == charge_start {
+            // A charge of an instant has a second, and none has no time.
+            charge_end = instant(line.period.from.shifted(1000));
+        }
+        // A SKU's price is named where there is one: on what has a unit price, and there alone.
+        let sku_price = |name: &str| text(if usage { name } else { "" });
         Ok([
             billed.clone(),
             account.clone(),
@@ -135,23 +144,22 @@ impl Invoice<'_> {
             text(if line.correction.is_some() && earlier { "Correction" } else { "" }),
             description(line, &sku),
             text(if usage { "Usage-Based" } else { "One-Time" }),
-            instant(line.period.to),
-            instant(line.period.from),
+            charge_end,
+            charge_start,
             quantity.clone(),
             unit.clone(),
             cost.clone(),
             unit_price.clone(),
             billed,
             list.issuer.clone(),
-            format!("{}-{}", self.folded.position, self.folded.root),
+            number.to_string(),
+            self.id(list),
             list.issuer.clone(),
             cost,
             unit_price,
             text(if usage { "Standard" } else { "" }),
             quantity,
             unit,
-            list.issuer.clone(),
-            list.issuer.clone(),
             resource,
             text(workload.name),
             text(workload.kind),
@@ -161,7 +169,8 @@ impl Invoice<'_> {
             text("Containers"),
             sku.clone(),
             text(line.key),
-            sku,
+            sku_price(&known([("x_Model", line.model)])),
+            sku_price(&sku),
             text(line.group),
             text(line.group),
             tags(line),
@@ -170,6 +179,16 @@ impl Invoice<'_> {
             self.folded.root.to_string(),
             text(status(line.status)),
         ])
+    }
+
+    /// Names the invoice among all of its issuer: whom it bills, for what time, by which clock, and the log that says so.
+    fn id(&self, list: &PriceList) -> String {
+        let Args { group, subtree, from, to, basis, .. } = self.args;
+        let account = group.as_deref().unwrap_or(&list.issuer);
+        let below = if *subtree { "/*" } else { "" };
+        let (from, to, basis) = (instant(*from), instant(*to), basis.name());
+        let Folded { position, root, .. } = self.folded;
+        format!("{account}{below}/{from}/{to}/{basis}/{position}-{root}")
     }
 }
 
@@ -253,17 +272,18 @@ fn description(line: &Line<'_>, sku: &str) -> String {
     }
 }
 
-/// What else is known, as a JSON object; null if nothing is.
 fn tags(line: &Line<'_>) -> String {
-    let known = [
+    known([
         ("bizrq/cluster", cluster(&line.workload)),
         ("bizrq/model", line.model),
         ("bizrq/namespace", line.workload.namespace),
-    ];
-    let known: serde_json::Map<String, serde_json::Value> = known
-        .into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(key, value)| (key.to_owned(), value.into()))
-        .collect();
+    ])
+}
+
+/// What is known of these, as a JSON object; null if nothing is.
+fn known<const N: usize>(pairs: [(&str, &str); N]) -> String {
+    let known = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+    let known: serde_json::Map<String, serde_json::Value> =
+        known.map(|(key, value)| (key.to_owned(), value.into())).collect();
     if known.is_empty() { String::new() } else { serde_json::Value::Object(known).to_string() }
 }

@@ -1,7 +1,6 @@
 //! An invoice for people, for programs and for spreadsheets. An invoice that is made twice is the same, byte by byte.
 
 use super::{Every, Format, Invoice};
-use crate::Basis;
 use bizrq::{
     cli::{
         Error,
@@ -159,10 +158,7 @@ impl Invoice<'_> {
         Ok(Json {
             from: args.from,
             to: args.to,
-            basis: match args.basis {
-                Basis::Held => "held",
-                Basis::Ran => "ran",
-            },
+            basis: args.basis.name(),
             by: args.by.map(|every| match every {
                 Every::Hour => "hour",
                 Every::Day => "day",
@@ -424,10 +420,16 @@ impl<'i> LineJson<'i> {
 
 impl<'i> CorrectionJson<'i> {
     fn of(correction: &'i Correction) -> Self {
-        match correction {
-            Correction::Learned => Self { positions: &[], why: LEARNED, by: "" },
-            Correction::Adjusted { positions, why, by } => Self { positions, why, by },
-        }
+        let (why, by) = reason(correction);
+        Self { positions: correction.positions(), why, by }
+    }
+}
+
+/// Why something was corrected, and by whom.
+pub(super) fn reason(correction: &Correction) -> (&str, &str) {
+    match correction {
+        Correction::Learned => (LEARNED, ""),
+        Correction::Adjusted { why, by, .. } => (why, by),
     }
 }
 

@@ -50,6 +50,9 @@ pub(super) fn check(invoice: &Document, claim: &Claim, proof: &Proof) -> Result<
     if !claim.is_as_sure_as(&line) {
         return Err(format!("by its records it is not {}", claim.status));
     }
+    if !claim.is_said_of(&line) {
+        return Err("by its records it was corrected by another, or for another reason".to_owned());
+    }
     amounts(claim, &line)
 }
 

@@ -18,7 +18,8 @@ use serde::Serialize;
 #[serde(rename_all = "camelCase")]
 struct Json {
     from: Option<Timestamp>,
-    to: Timestamp,
+    /// `null`: no record is counted.
+    to: Option<Timestamp>,
     position: u64,
     root: String,
     quarantined: usize,
@@ -152,6 +153,9 @@ impl State {
 impl Json {
     fn tables(&self, out: &mut Out) -> Result<(), Error> {
         let Self { to, position, root, quarantined, .. } = self;
+        let Some(to) = to else {
+            return out.line("no record is counted: nothing was used, nothing is allowed");
+        };
         out.line(format_args!("up to {to}, by the records to position {position}, root {root}"))?;
         if *quarantined > 0 {
             out.line(format_args!("{quarantined} records quarantined; `verify` lists them"))?;

@@ -10,11 +10,8 @@ use bizrq::{
         merkle::{Frontier, LeafHasher},
         time::Timestamp,
     },
-    event_log::{
-        bulk::Numbered,
-        codec::{DecodeError, Decoded},
-    },
-    projection::fold::Read,
+    event_log::{bulk::Numbered, codec::Decoded},
+    projection::fold::{Read, ahead},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -70,21 +67,16 @@ impl History {
 
     /// Takes records in their order.
     pub(super) fn take_all(&mut self, events: Vec<Numbered<'_>>) {
-        if self.folds {
-            let next = events.iter().filter_map(|(_, decoded)| decoded.as_ref().ok()?.event());
-            self.ledger.look_ahead(next);
-        }
-        for (position, decoded) in events {
-            self.take(position, decoded);
+        for (position, read) in ahead(self.folds.then_some(&self.ledger), events) {
+            self.take(position, &read);
         }
     }
 
     /// Takes the record at `position`; behind a newer version nothing is taken any more.
-    fn take(&mut self, position: Position, decoded: Result<Decoded<'_>, DecodeError>) {
+    fn take(&mut self, position: Position, read: &Read<'_>) {
         if self.stop.is_some() {
             return;
         }
-        let read = Read::of(decoded);
         if matches!(read, Read::Decoded(Decoded::Unknown)) {
             self.unknown = self.unknown.saturating_add(1);
         }

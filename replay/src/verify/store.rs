@@ -60,8 +60,8 @@ pub(super) fn compare(log: &Log, dir: &Path) -> Result<Compared, Error> {
         Err(damaged) => return Ok(Compared::damaged(position, damaged)),
     };
     let mut ledger = Ledger::new(mark.options);
-    log.records("folding", position, |record| {
-        log.apply(&mut ledger, record)?;
+    log.records("folding", position, &mut ledger, |ledger, record| {
+        log.apply(ledger, record)?;
         Ok::<_, Halt>(())
     })?;
     let rows = held.len();

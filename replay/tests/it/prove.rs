@@ -195,6 +195,84 @@ fn a_forged_altered_or_summed_up_line_is_not_proved() {
     }
 }
 
+/// The same with each of its fields altered, one at a time, by name.
+fn altered(line: &Value) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for (name, value) in line.as_object().unwrap() {
+        let others = match value {
+            Value::Object(_) => altered(value)
+                .into_iter()
+                .map(|(field, inner)| (format!("{name}.{field}"), inner))
+                .collect(),
+            Value::String(text) if text.ends_with('Z') => {
+                let (other, digit) = (text.trim_end_matches('Z'), text.as_bytes()[text.len() - 2]);
+                let digit = if digit == b'9' { '8' } else { char::from(digit + 1) };
+                let (before, _) = other.split_at(other.len() - 1);
+                vec![(name.clone(), json!(format!("{before}{digit}Z")))]
+            }
+            Value::String(text) if text.ends_with(|c: char| c.is_ascii_digit()) => {
+                vec![(name.clone(), json!(format!("{text}1")))]
+            }
+            Value::String(text) => vec![(name.clone(), json!(format!("{text}x")))],
+            Value::Number(number) => vec![(name.clone(), json!(number.as_u64().unwrap() + 1))],
+            _ => vec![(name.clone(), json!([1]))],
+        };
+        for (field, other) in others {
+            let mut whole = line.clone();
+            whole[name] = other;
+            all.push((field, whole));
+        }
+    }
+    all
+}
+
+#[test]
+fn no_field_of_a_line_can_be_altered_even_if_the_proof_is_altered_like_it() {
+    let desk = TempDir::new().unwrap();
+    let prices = desk.path().join("prices.yaml");
+    let text = "currency: EUR\ndigits: 9\nprices:\n- {key: limits.cpu, price: 3}\n\
+                - {key: limits.nvidia.com/gpu, price: 70}\n- {key: requests.cpu, price: 1}\n";
+    fs::write(&prices, text).unwrap();
+    let prices = ["--prices", prices.to_str().unwrap()];
+    let mut fields = std::collections::BTreeSet::new();
+    let events = closed(history(2, 500), 250);
+    for more in [&prices[..], &[&prices[..], &["--summary"]].concat()] {
+        let case = Case::of(TestLog::of(&events), more);
+        let lines = case.invoice["lines"].as_array().unwrap();
+        // One that somebody corrected, one that was learned late, and one of neither.
+        let kinds: [fn(&Value) -> bool; 3] = [
+            |line| line["correction"]["by"] == "ann",
+            |line| line["correction"]["by"] == "",
+            |line| line.get("correction").is_none() && line["model"] != "",
+        ];
+        for is_one in kinds {
+            let place = lines.iter().position(is_one).expect("a line of each kind");
+            let proof = case.proof(place + 1);
+            assert_eq!(case.check(&case.invoice, &proof).0, 0);
+            for (field, line) in altered(&lines[place]) {
+                let mut invoice = case.invoice.clone();
+                invoice["lines"][place] = line.clone();
+                let (code, said) = case.check(&invoice, &proof);
+                assert_ne!(code, 0, "{field} of {}: {said}", lines[place]);
+                // Which number it has is nothing that records say; and of a time in which they sum to the same the
+                // line says the truth, too. What somebody corrected has its time from its record.
+                let of_time = ["from", "to"].contains(&field.as_str());
+                if field == "line" || (of_time && lines[place]["correction"]["by"] != "ann") {
+                    continue;
+                }
+                let mut forged = proof.clone();
+                forged["line"] = line;
+                let (code, said) = case.check(&invoice, &forged);
+                assert_ne!(code, 0, "{field} of {}, in both: {said}", lines[place]);
+                fields.insert(field);
+            }
+        }
+    }
+    let all = "cluster correction.by correction.positions correction.why cost exact from group hours key model \
+               namespace per price status to unit workload";
+    assert_eq!(fields.into_iter().collect::<Vec<_>>().join(" "), all);
+}
+
 #[test]
 fn what_nobody_named_and_what_is_not_over_are_told() {
     let log = TestLog::of(&history(7, 100));

@@ -118,3 +118,17 @@ fn limits_and_budgets_are_shown_with_what_is_left() {
         table.stdout
     );
 }
+
+#[test]
+fn at_position_0_nothing_is_counted_and_no_instant_is_named() {
+    let log = TestLog::of(&history(9, 30));
+    let ran = log.run(&["state", "--position", "0"]);
+    assert_eq!(
+        (ran.code, &*ran.stdout),
+        (0, "no record is counted: nothing was used, nothing is allowed\n")
+    );
+    let json = log.run(&["state", "--position", "0", "-o", "json"]).json();
+    assert_eq!((&json["to"], &json["position"]), (&Value::Null, &0.into()));
+    let said = log.run(&["state", "--position", "0", "--at", &at(5).to_string()]);
+    assert!(said.code == 0 && said.stdout.contains("position 0"), "{}", said.stdout);
+}

@@ -27,6 +27,7 @@ fn long_work_shows_how_far_it_is_and_ends_when_it_is_told_to() {
     let file = file.path().to_str().unwrap();
     let endless = endless(&log);
     let place = endless.path().to_str().unwrap();
+    let root = "0".repeat(64);
     let explain = ["--group", "team-0", "--key", "limits.cpu"];
     for (command, more, label, signal, code) in [
         ("verify", &[][..], "verifying", "INT", 130),
@@ -35,6 +36,7 @@ fn long_work_shows_how_far_it_is_and_ends_when_it_is_told_to() {
         ("explain", &explain, "looking for pods", "INT", 130),
         ("diff", &["1", "1999"], "comparing", "TERM", 143),
         ("invoice", &period, "billing", "INT", 130),
+        ("consistency", &[&root], "comparing roots", "INT", 130),
         ("prove", &["--invoice", file, "--line", "1"], "billing", "TERM", 143),
     ] {
         let args = [&[command, "--log", place], more].concat();

@@ -117,8 +117,14 @@ impl<'a> Filling<'a> {
             self.compare(&read.tree)?;
         }
         if self.packer.tree().position() == 0 {
-            let why = "there is no record to archive, or none before --until";
-            return Err(Error::log(self.source, why));
+            return Err(Error::Usage(match self.until {
+                Some(until) if self.ended => format!(
+                    "--until {until}: nothing to archive; the first record of log {} was published at that instant or \
+                     later",
+                    self.source
+                ),
+                _ => format!("--log {}: nothing to archive; the log has no records", self.source),
+            }));
         }
         let (dir, copied) = (self.dir, self.copied);
         // What did not grow stays as it is, byte for byte; what was interrupted gets what belongs beside its segments.

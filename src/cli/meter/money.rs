@@ -26,6 +26,8 @@ pub(super) struct Budget {
     pub(super) carried: i128,
     /// The period that the numbers are of, where they begin anew.
     pub(super) period: Option<Period>,
+    /// What is taken of it: used by the group itself, given to children or used by them.
+    pub(super) used: i128,
     /// What the group itself used.
     pub(super) spent: i128,
     /// What the whole subtree used.
@@ -82,6 +84,7 @@ pub(super) fn budgets(
                 cash,
                 carried: book.carried(group, key, &spend, at),
                 period: book.period(group, at).map(Period::from),
+                used: book.budget_used(group, key, &spend, at),
                 spent: book.budget_own(group, key, &spend, at),
                 consumed: book.budget_consumed(group, key, &spend, at),
                 left,

@@ -70,6 +70,7 @@ fn budget_json(budget: &Budget) -> Value {
         "cashHours": hours(budget.cash),
         "carriedHours": budget.period.map(|_| hours(budget.carried)),
         "period": budget.period,
+        "usedHours": hours(budget.used),
         "spentHours": hours(budget.spent),
         "consumedHours": hours(budget.consumed),
         "leftHours": hours(budget.left),
@@ -184,6 +185,8 @@ fn budget_table(budgets: &[Budget]) -> Table {
         ("group", Align::Left),
         ("budget", Align::Left),
         ("cash", Align::Right),
+        ("carried", Align::Right),
+        ("used", Align::Right),
         ("consumed", Align::Right),
         ("left", Align::Right),
         ("runs out", Align::Left),
@@ -201,7 +204,10 @@ fn budget_table(budgets: &[Budget]) -> Table {
             Cell::styled(Style::Plain, budget.group.clone()),
             Cell::styled(Style::Plain, format!("cash/{}", budget.key)),
             Cell::styled(Style::Plain, hours(budget.cash)),
-            Cell::styled(Style::Plain, hours(budget.consumed)),
+            // Empty where budgets do not begin anew.
+            budget.period.map(|_| hours(budget.carried)).unwrap_or_default().into(),
+            Cell::styled(Style::Plain, hours(budget.used)),
+            Cell::styled(Style::Dim, hours(budget.consumed)),
             Cell::styled(style, hours(budget.left)),
             Cell::styled(style, runs_out),
         ]);

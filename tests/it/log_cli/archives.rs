@@ -130,7 +130,8 @@ fn until_an_instant_archive_and_log_are_one_history() {
 fn what_is_another_log_or_none_is_left_alone() {
     let desk = Desk::new();
     let (log, other, dir) = (desk.log("log", 3000), desk.log("other", 2500), desk.path("archive"));
-    archive(&log, &dir, &["--until", "2025-01-01T00:00:00Z"]).refused(4, "none before --until");
+    archive(&log, &dir, &["--until", "2025-01-01T00:00:00Z"]).refused(2, "nothing to archive");
+    archive(&desk.log("empty", 0), &dir, &[]).refused(2, "the log has no records");
     archive(&log, &dir, &[]).report();
     archive(&other, &dir, &[]).refused(4, "it is no beginning of that log");
     bizrq(&["log", "export", "--log", &log, &dir]).refused(4, "an archive, which takes no records");

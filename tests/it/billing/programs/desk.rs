@@ -150,7 +150,7 @@ impl Desk {
         let args = ["log", "archive", "-o", "json", "--log", log, "--until", &until, &dir];
         let said = bizrq(&args);
         if said.code != 0 {
-            said.refused(4, "none before --until");
+            said.refused(2, "nothing to archive");
             return None;
         }
         Some(dir)
