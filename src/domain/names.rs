@@ -5,7 +5,7 @@ use super::{
     amounts::Amounts,
     resources::{Models, Resources},
     table::Table,
-    text::hex_word,
+    text::hex8,
 };
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
@@ -64,19 +64,37 @@ pub struct ObjectId {
 
 /// The bits of a UUID in canonical text (36 bytes, lower case), else `None`.
 fn uuid(text: &[u8]) -> Option<[u64; 2]> {
-    let (a, rest) = text.split_first_chunk()?;
-    let ([b'-', b @ ..], rest) = rest.split_first_chunk::<5>()? else { return None };
-    let ([b'-', c @ ..], rest) = rest.split_first_chunk::<5>()? else { return None };
-    let ([b'-', d @ ..], rest) = rest.split_first_chunk::<5>()? else { return None };
-    let (b'-', rest) = rest.split_first()? else { return None };
-    let (e, f) = rest.split_first_chunk()?;
-    let f = f.try_into().ok()?;
-    let both = |high: &[u8; 4], low: &[u8; 4]| {
-        u64::from(u32::from_be_bytes(*high)) << 32 | u64::from(u32::from_be_bytes(*low))
+    let (a, rest) = text.split_first_chunk::<8>()?;
+    let &[
+        b'-',
+        b0,
+        b1,
+        b2,
+        b3,
+        b'-',
+        c0,
+        c1,
+        c2,
+        c3,
+        b'-',
+        d0,
+        d1,
+        d2,
+        d3,
+        b'-',
+        e0,
+        e1,
+        e2,
+        e3,
+        ref f @ ..,
+    ] = rest
+    else {
+        return None;
     };
-    let words = [u64::from_be_bytes(*a), both(b, c), both(d, e), u64::from_be_bytes(f)];
-    let [a, bc, de, f] = words.map(hex_word);
-    Some([u64::from(a?) << 32 | u64::from(bc?), u64::from(de?) << 32 | u64::from(f?)])
+    let f = f.try_into().ok()?;
+    let half = |high, low| Some(u64::from(hex8(high)?) << 32 | u64::from(hex8(low)?));
+    let high = half(*a, [b0, b1, b2, b3, c0, c1, c2, c3])?;
+    Some([high, half([d0, d1, d2, d3, e0, e1, e2, e3], f)?])
 }
 
 fn hashed(text: &str) -> [u64; 2] {

@@ -105,13 +105,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 ///
 /// All eight at once, a byte each in one register: ids, uids and leaves are read two million times a second.
 pub(super) const fn hex8(digits: [u8; 8]) -> Option<u32> {
-    hex_word(u64::from_be_bytes(digits))
-}
-
-/// The same of digits in one word, the first one highest.
-#[inline]
-pub(super) const fn hex_word(text: u64) -> Option<u32> {
     const ONES: u64 = 0x0101_0101_0101_0101;
+    let text = u64::from_be_bytes(digits);
     // 'a' is 0x61: its low bits count from one, and bit 6 is set in letters only.
     let letters = (text >> 6) & ONES;
     let nibbles = (text & (ONES * 0x0f)).wrapping_add(letters.wrapping_mul(9));
