@@ -210,10 +210,15 @@ struct Spent(Vec<(&'static str, String, Duration)>);
 
 impl Spent {
     fn new(plane: &ControlPlane, bizrq: Option<&Bizrq>) -> Self {
-        let [etcd, api_server] = plane.numbers();
-        let mut who = vec![("API server", api_server), ("etcd", etcd), ("this", "self".into())];
-        who.extend(bizrq.map(|bizrq| ("bizrq", bizrq.process.id().to_string())));
-        let spent = who.into_iter().map(|(who, number)| {
+        let others = [
+            ("API server", plane.api_server.as_ref()),
+            ("etcd", plane.etcd.as_ref()),
+            ("bizrq", bizrq.map(|bizrq| &bizrq.process)),
+        ];
+        let others = others.into_iter();
+        let others = others.filter_map(|(who, process)| Some((who, process?.id().to_string())));
+        let who = others.chain([("this", "self".to_owned())]);
+        let spent = who.map(|(who, number)| {
             let so_far = cpu::spent(&number);
             (who, number, so_far)
         });

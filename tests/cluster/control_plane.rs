@@ -45,8 +45,8 @@ pub(crate) struct ControlPlane {
     pub(crate) nodes: Nodes,
     // Who depends on others ends first, so that nobody complains.
     controllers: Option<Process>,
-    api_server: Option<Process>,
-    etcd: Option<Process>,
+    pub(crate) api_server: Option<Process>,
+    pub(crate) etcd: Option<Process>,
     ports: Ports,
     place: Place,
 }
@@ -113,11 +113,6 @@ impl ControlPlane {
     /// Nobody makes anything of objects any more: they stay as they were created.
     pub(crate) fn without_controllers(&mut self) {
         self.controllers = None;
-    }
-
-    /// Of the processes of etcd and API server.
-    pub(crate) fn numbers(&self) -> [String; 2] {
-        [&self.etcd, &self.api_server].map(|process| process.as_ref().unwrap().id().to_string())
     }
 
     /// The API server dies, is away for a moment, and comes back.
