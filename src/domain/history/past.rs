@@ -33,7 +33,7 @@ impl<'s> Past<'s> {
         self.sum(slot, to)?.until(to.millis()).map(Some)
     }
 
-    /// The same where two parts of an hour meet, which [`Splits`] knows.
+    /// The same where two parts of an hour meet, which `history/splits.rs` knows.
     ///
     /// # Errors
     /// [`Overflow`].
