@@ -43,7 +43,7 @@ use access::{Asker, Sees};
 use axum::{
     Extension, Router,
     extract::{DefaultBodyLimit, Request, State},
-    http::{HeaderValue, header},
+    http::{HeaderValue, header, uri::Authority},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -265,9 +265,8 @@ async fn in_time(request: Request, next: Next) -> Response {
 /// Turns away who calls this host by another name (a page of the web whose name leads here), and tells browsers to
 /// load nothing from elsewhere.
 async fn guard(State(api): Shared, request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     // With tokens it needs no such care: no page has one that was not given to it.
-    if api.source.access.is_open() && !host.is_some_and(is_loopback) {
+    if api.source.access.is_open() && !calls_this_host(&request) {
         return Problem::misdirected().into_response();
     }
     let mut response = next.run(request).await;
@@ -286,6 +285,16 @@ async fn guard(State(api): Shared, request: Request, next: Next) -> Response {
     response
 }
 
+/// Whether whoever asks calls this host by a name of its own: by the header `Host`, or as HTTP/2 does, by the address of
+/// what is asked; by neither another.
+fn calls_this_host<B>(request: &hyper::Request<B>) -> bool {
+    let host = request.headers().get(header::HOST);
+    // What is no text is no name of this host.
+    let host = host.map(|host| host.to_str().unwrap_or_default());
+    let names = [host, request.uri().authority().map(Authority::as_str)];
+    names.iter().any(Option::is_some) && names.into_iter().flatten().all(is_loopback)
+}
+
 /// Whether `host`, with or without a port, names this host alone.
 fn is_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
@@ -299,6 +308,31 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_called_by_its_header_or_by_the_address() {
+        let asked = |uri: &str, host: Option<&[u8]>| {
+            let mut request = hyper::Request::get(uri);
+            if let Some(host) = host {
+                request = request.header(header::HOST, host);
+            }
+            calls_this_host(&request.body(()).unwrap())
+        };
+        for (uri, host, is) in [
+            ("/v1/quotas", Some(&b"127.0.0.1:8080"[..]), true),
+            ("https://127.0.0.1:8080/v1/quotas", None, true),
+            ("https://localhost/v1/quotas", Some(b"localhost"), true),
+            ("/v1/quotas", None, false),
+            ("/v1/quotas", Some(b"evil.example"), false),
+            ("/v1/quotas", Some(b"\xff"), false),
+            ("https://evil.example/v1/quotas", None, false),
+            ("https://evil.example/v1/quotas", Some(b"localhost"), false),
+            ("https://localhost/v1/quotas", Some(b"evil.example"), false),
+            ("https://me@localhost/v1/quotas", None, false),
+        ] {
+            assert_eq!(asked(uri, host), is, "{uri} {host:?}");
+        }
+    }
 
     #[test]
     fn only_this_host_is_loopback() {

@@ -134,7 +134,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), E
         opened = log::open(&config.log) => Arc::new(opened?),
         () = &mut stop => return Ok(tasks.run(async {}).await?),
     };
-    log::take_from_commands(&mut tasks, &log);
+    log::take_from_commands(&mut tasks, &log, observed(&config, &clients));
     let shared = fold_and_decide(&mut tasks, &config, log, registry)?;
     let projection = shared.projection.clone();
     health.also(move || health::fold(&projection));
@@ -150,6 +150,13 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), E
     let ended = tasks.run(stop).await;
     log::close(log)?;
     Ok(ended?)
+}
+
+/// The sources of the clusters that this process observes.
+fn observed(config: &Config, clients: &Clients) -> Vec<String> {
+    let places = clients.keys().filter(|_| config.has(Role::Observe));
+    let clusters = places.filter_map(|place| config.clusters.get(*place));
+    clusters.map(|cluster| format!("/clusters/{}", cluster.reviews.cluster)).collect()
 }
 
 /// Metrics and health, from the first moment to the last.
@@ -276,8 +283,9 @@ fn fold<S: Store>(
     }
     let (log, staged) = (Arc::clone(log), tasks.staged());
     let end = staged.clone().until(Stage::Fold);
+    let begun = rows_are_told(projection.clone());
     tasks.spawn(Stage::Fold, "fold", async move {
-        match runner.run(&*log, end).await {
+        match tokio::join!(runner.run(&*log, end), begun).0 {
             Ok(_) if staged.is_ending() => {}
             Ok(_) => return Err("it ended".to_owned()),
             Err(error) => {
@@ -288,6 +296,15 @@ fn fold<S: Store>(
         Ok(())
     });
     projection
+}
+
+/// Says why rows were thrown away: perhaps the log has lost what they were made of.
+async fn rows_are_told(mut projection: Projection) {
+    // Who stops before that says so.
+    let _ = projection.caught_up().await;
+    if let runner::Found::Discarded { why } = projection.status().store {
+        warn!(%why, "the rows of the store were thrown away; the log was folded without them");
+    }
 }
 
 /// Replicas that share a log on NATS decide together; of a folder there is one.

@@ -8,6 +8,7 @@ use crate::domain::{
 };
 use std::{
     cell::Cell,
+    collections::VecDeque,
     io::{self, Read},
     rc::Rc,
     str,
@@ -129,6 +130,8 @@ pub struct Rows<R> {
     csv: csv::Reader<Bounded<R>>,
     budget: Rc<Cell<u64>>,
     record: csv::ByteRecord,
+    /// Where it begins.
+    line: u64,
     columns: usize,
 }
 
@@ -144,10 +147,16 @@ struct Places {
     amounts: Vec<Vec<usize>>,
 }
 
-/// Hands on at most so many bytes before the budget is renewed.
+/// Hands on at most so many bytes before the budget is renewed, and knows where lines end.
 struct Bounded<R> {
     inner: R,
     budget: Rc<Cell<u64>>,
+    /// How many bytes were handed on.
+    read: u64,
+    /// Of these, where those of line breaks stand that [`Self::line_of`] has not passed, and whether it ends a line.
+    breaks: VecDeque<(u64, bool)>,
+    /// Line ends before them.
+    lines: u64,
 }
 
 /// Bytes that the CSV reader asks for at once; a record may begin anywhere in them.
@@ -162,7 +171,25 @@ impl<R: Read> Read for Bounded<R> {
         let most = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
         let read = self.inner.read(buffer.get_mut(..most).unwrap_or_default())?;
         self.budget.set(left.saturating_sub(read as u64));
+        let bytes = (self.read..).zip(buffer.iter().take(read));
+        let breaks = bytes.filter(|(_, byte)| matches!(byte, b'\n' | b'\r'));
+        self.breaks.extend(breaks.map(|(at, byte)| (at, *byte == b'\n')));
+        self.read = self.read.saturating_add(read as u64);
         Ok(read)
+    }
+}
+
+impl<R> Bounded<R> {
+    /// The line of what stands at `at` or behind the line breaks there: a reader of CSV may stop between CR and LF, and
+    /// passes by empty lines.
+    fn line_of(&mut self, at: u64) -> u64 {
+        let mut at = at;
+        while let Some((place, ends)) = self.breaks.front().filter(|(place, _)| *place <= at) {
+            at = at.max(place.saturating_add(1));
+            self.lines = self.lines.saturating_add(u64::from(*ends));
+            self.breaks.pop_front();
+        }
+        self.lines.saturating_add(1)
     }
 }
 
@@ -178,10 +205,16 @@ impl<R: Read> Rows<R> {
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(BUFFER_BYTES)
-            .from_reader(Bounded { inner: reader, budget: Rc::clone(&budget) });
+            .from_reader(Bounded {
+                inner: reader,
+                budget: Rc::clone(&budget),
+                read: 0,
+                breaks: VecDeque::new(),
+                lines: 0,
+            });
         let places = Places::default();
         let record = csv::ByteRecord::new();
-        let mut rows = Self { map, places, csv, budget, record, columns: 0 };
+        let mut rows = Self { map, places, csv, budget, record, line: 1, columns: 0 };
         if !rows.advance()? {
             return Err(ReadError::Header("the file is empty; it needs a header line".into()));
         }
@@ -195,8 +228,11 @@ impl<R: Read> Rows<R> {
     fn advance(&mut self) -> Result<bool, ReadError> {
         // What the reader has buffered of the next records was paid for by this one: a buffer on top.
         self.budget.set(MAX_RECORD_BYTES.saturating_add(BUFFER_BYTES as u64));
-        let line = self.csv.position().line();
-        self.csv.read_byte_record(&mut self.record).map_err(|e| match e.into_kind() {
+        let begin = self.csv.position().byte();
+        let read = self.csv.read_byte_record(&mut self.record);
+        self.line = self.csv.get_mut().line_of(begin);
+        let line = self.line;
+        read.map_err(|e| match e.into_kind() {
             csv::ErrorKind::Io(e) if e.kind() == io::ErrorKind::FileTooLarge => {
                 ReadError::TooLong { line }
             }
@@ -215,8 +251,8 @@ impl<R: Read> Rows<R> {
             Some(column) => self.identity(places.uid, column)?,
             None => name,
         };
-        let line = self.record.position().map_or(0, csv::Position::line);
-        let row = Row { line, uid: uid.to_owned(), name: name.to_owned(), ..Row::default() };
+        let row =
+            Row { line: self.line, uid: uid.to_owned(), name: name.to_owned(), ..Row::default() };
         let Some(start) = self.instant(Some(places.start), Some(&columns.start))? else {
             // What never ran held nothing: the other cells do not matter.
             return Ok(row);
@@ -339,7 +375,7 @@ impl<R: Read> Iterator for Rows<R> {
             Ok(false) => None,
             Err(e) => Some(Err(e)),
             Ok(true) => {
-                let line = self.record.position().map_or(0, csv::Position::line);
+                let line = self.line;
                 Some(Ok(self.row().map_err(|cause| RowError { line, cause })))
             }
         }

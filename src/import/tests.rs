@@ -87,6 +87,32 @@ fn what_never_ran_appends_nothing_and_what_runs_has_no_stop() {
 }
 
 #[test]
+fn a_row_is_named_by_its_line_however_lines_end() {
+    // A good row, an empty line, a bad row of two lines, and two more.
+    let body =
+        ["a,1,0,1,,q,1,2", "", "b,x,0,1,,\"q", "r\",1,2", "c,x,0,1,,q,1,2", "d,x,0,1,,q,1,2"];
+    let endings: [fn(usize) -> &'static str; 3] =
+        [|_| "\n", |_| "\r\n", |n| if n % 2 == 0 { "\r\n" } else { "\n" }];
+    for ending in endings {
+        let mut text = HEAD.trim_end().to_owned() + ending(0);
+        let padding = "p,1,0,1,,q,1,2".to_owned();
+        // Behind more than a reader takes at once.
+        let before = 10_000;
+        for n in 0..before {
+            text += &(padding.clone() + ending(n));
+        }
+        for (n, line) in body.iter().enumerate() {
+            text += line;
+            // The last line may have no end.
+            text += if n + 1 < body.len() { ending(n) } else { "" };
+        }
+        let refused = rows(text.as_bytes()).filter_map(|row| row.unwrap().err());
+        let lines: Vec<_> = refused.map(|refused| refused.line as usize - before).collect();
+        assert_eq!(lines, [4, 6, 7], "{:?}", ending(0));
+    }
+}
+
+#[test]
 fn each_bad_row_says_why_and_hinders_no_other() {
     let body = "a,1500,2,1000,,LS,20,10\n\
                 b,-1,0,0,,LS,1,2\n\

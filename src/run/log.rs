@@ -33,11 +33,12 @@ pub(super) async fn open(place: &str) -> Result<AnyLog, Error> {
     }
 }
 
-/// Appends to a log in a folder, which this process alone may write, what commands ask for.
-pub(super) fn take_from_commands(tasks: &mut Tasks, log: &Arc<AnyLog>) {
+/// Appends to a log in a folder, which this process alone may write, what commands ask for; but ends for them nothing of
+/// the clusters that are `observed` here, by their sources.
+pub(super) fn take_from_commands(tasks: &mut Tasks, log: &Arc<AnyLog>, observed: Vec<String>) {
     let AnyLog::File(file) = &**log else { return };
     let control = match Control::open(file.dir()) {
-        Ok(control) => control,
+        Ok(control) => control.with_own(observed),
         Err(error) => {
             let log = file.dir().display();
             warn!(%log, %error, "commands cannot ask this process to append; they find the log locked");

@@ -83,8 +83,8 @@ fn a_log_that_is_not_there_is_not_made() {
     assert!(!log.exists());
 }
 
-/// A pod of one core since 1 s and its workload, and a heartbeat at 5 s.
-fn running() -> Vec<NewEvent> {
+/// A pod of one core since `begin` and its workload, and a heartbeat at 5 s.
+fn running(begin: i64) -> Vec<NewEvent> {
     let mut resources = Resources::default();
     resources.limits.set("cpu", Quantity::from_milli(1000, Default::default()));
     let held = Arc::new(resources);
@@ -123,7 +123,7 @@ fn running() -> Vec<NewEvent> {
     vec![
         event(1, Data::ClusterBound(ClusterBound { uid: "one".into() })),
         event(900, Data::WorkloadObserved(observed)),
-        event(1_000, Data::PodStarted(started)),
+        event(begin, Data::PodStarted(started)),
         event(5_000, Data::ObserverSynced(synced)),
     ]
 }
@@ -137,7 +137,7 @@ fn bizrq(arguments: &[&str], log: &Path) -> Output {
 async fn what_ran_in_a_cluster_that_is_retired_ended_with_it_and_is_charged_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
-    append(&log, running()).await;
+    append(&log, running(1_000)).await;
     let retire = |name: &str, at: i64| {
         bizrq(&["cluster", "retire", name, "--at", &ORIGIN.shifted(at).to_string()], &log)
     };
@@ -169,4 +169,20 @@ async fn what_ran_in_a_cluster_that_is_retired_ended_with_it_and_is_charged_no_m
 
     let said = retire("east", 9_000);
     assert!(String::from_utf8_lossy(&said.stderr).contains("already"), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_did_not_end_before_a_pod_that_began_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    // Behind the last heartbeat.
+    append(&log, running(7_000)).await;
+    let retire = |at: i64| {
+        bizrq(&["cluster", "retire", "east", "--at", &ORIGIN.shifted(at).to_string()], &log)
+    };
+    let said = retire(6_999);
+    let words = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.status.code() == Some(2) && words.contains("it ended then or later"), "{words}");
+    assert!(retire(7_000).status.success());
+    assert!(folded(&log).await.quarantined().is_empty());
 }

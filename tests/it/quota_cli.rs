@@ -1,10 +1,20 @@
 //! `bizrq quota` as people use it: files, a log, exit codes.
 
+use bizrq::{
+    clock,
+    domain::event::{Data, Event, EventId},
+    event_log::{
+        EventLog, NewEvent,
+        file::{FileLog, Options, control::Control},
+    },
+};
 use serde_json::Value;
 use std::{
     fs,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -115,6 +125,48 @@ fn what_does_not_fit_the_log_is_refused_and_nothing_is_appended() {
         assert_eq!(refused["faults"][0]["reason"], reason, "{refused}");
     }
     assert_eq!(desk.tree(&[])["position"], 3);
+}
+
+/// A Deployment of so many cores, as the API server has it.
+fn deployment(group: &str, cores: u32) -> NewEvent {
+    let text = format!(
+        r#"{{"workload":{{"apiVersion":"apps/v1","kind":"Deployment","namespace":"n","name":"web","uid":"w"}},
+            "resourceVersion":"7","generation":1,"group":"{group}",
+            "roles":[{{"name":"","count":{cores},"peak":{cores},"models":{{}},"pod":{{"requests":{{}},"limits":{{"cpu":"1"}}}}}}]}}"#
+    );
+    let data = Data::WorkloadObserved(serde_json::from_str(&text).unwrap());
+    let (source, subject) = ("/clusters/east".into(), "workloads/apps/Deployment/n/web".into());
+    let now = clock::now();
+    let event = Event { id: EventId(7), source, subject, time: now, recorded_at: now, data };
+    NewEvent::new(&event).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_took_while_the_command_looked_is_not_said_to_be_declared() {
+    let desk = Desk::new();
+    assert_eq!(desk.apply(&[("dept", "", "limits.cpu: 10")]).0, Some(0));
+    let log = FileLog::open(Path::new(&desk.path("log")), &Options::default()).unwrap();
+    let control = Control::open(log.dir()).unwrap();
+    let file = desk.quotas(&[("team", "dept", "limits.cpu: 6")]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bizrq"));
+    command.args(["quota", "apply", "--log", &desk.path("log"), "-o", "json", &file]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It has read the log and asks: beside the socket that listens there is one that waits to be heard.
+    let (socket, begun) = (desk.path("log/control"), Instant::now());
+    while fs::read_to_string("/proc/net/unix").unwrap().matches(&socket).count() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(120), "the command asks");
+        thread::sleep(Duration::from_millis(5));
+    }
+    log.append(vec![deployment("dept", 5)]).await.unwrap();
+    let ended = tokio::task::spawn_blocking(|| command.wait_with_output().unwrap());
+    let mut output = None;
+    let ended = async { output = Some(ended.await.unwrap()) };
+    control.serve(&log, ended, |_| {}).await;
+    let (code, said) = json(&output.unwrap());
+    assert_eq!(code, Some(1), "{said}");
+    let said = said.to_string();
+    assert!(said.contains("ParentExceeded") && said.contains("somebody was faster"), "{said}");
+    assert_eq!(log.head().await.unwrap().position, 3, "what was asked for is in the log");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::{
         },
         ident,
         ledger::Ledger,
+        pod::Pod,
         text::Text,
         time::Timestamp,
     },
@@ -75,9 +76,9 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
 fn check(ledger: &Ledger, name: &str, at: Timestamp, now: Timestamp) -> Result<(), Error> {
     let known = ledger.cluster(name);
     let wrong = |why: String| Err(Error::Usage(why));
-    if ledger.names().known_cluster_of(name).is_none() {
+    let Some(cluster) = ledger.names().known_cluster_of(name) else {
         return wrong(format!("{name}: the log knows no cluster of this name"));
-    }
+    };
     if let Some(retired) = known.retired {
         return wrong(format!("{name} ended at {retired} already"));
     }
@@ -86,8 +87,10 @@ fn check(ledger: &Ledger, name: &str, at: Timestamp, now: Timestamp) -> Result<(
             "--at: {at} is still to come; a cluster can be retired once it ended"
         ));
     }
-    if let Some(beat) = known.synced.filter(|beat| at < *beat) {
-        return wrong(format!("--at: {name} was heard of at {beat}; it ended then or later"));
+    // By the last heartbeat, or by a pod that began to run behind it.
+    let heard = ledger.living(cluster).map(Pod::newest).chain(known.synced).max();
+    if let Some(heard) = heard.filter(|heard| at < *heard) {
+        return wrong(format!("--at: {name} was heard of at {heard}; it ended then or later"));
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::{
     },
     clock,
     domain::{
-        event::{Data, Event, QuotaSpec},
+        event::{Data, Event, Position, QuotaSpec},
         ledger::{self, Ledger},
     },
     event_log::NewEvent,
@@ -96,7 +96,17 @@ pub(super) fn run(args: &Args, out: &mut Out) -> Result<Answer, Error> {
         validate::print(out, args.output, objects.len(), &faults)?;
         return Ok(Answer::No);
     }
-    append(&log, &args.log, &events)?;
+    if append(&log, &args.log, &events)?.is_some_and(|last| last != ledger.position()) {
+        // Somebody appended meanwhile, and the tree is judged by what stands before this.
+        let mut unfit = check::unfit(&read(&log)?.0, &objects);
+        if !unfit.is_empty() {
+            for fault in &mut unfit {
+                fault.why += "; somebody was faster: it is in the log and not in force, mend it and apply it again";
+            }
+            validate::print(out, args.output, objects.len(), &unfit)?;
+            return Ok(Answer::No);
+        }
+    }
     let rows = objects.iter().map(|o| {
         let changed = changed(o);
         let generation = generation(o).saturating_add(i64::from(changed));
@@ -171,10 +181,11 @@ fn foreign(object: &QuotaObject, last: Option<&Last>) -> Option<Fault> {
     })
 }
 
-fn append(log: &OpenedLog, place: &str, events: &[Event<'_>]) -> Result<(), Error> {
+/// Appends; the position of the last event, if there is any.
+fn append(log: &OpenedLog, place: &str, events: &[Event<'_>]) -> Result<Option<Position>, Error> {
     let new: Result<Vec<_>, _> = events.iter().map(NewEvent::new).collect();
     let new = new.map_err(|e| Error::log(place, e))?;
-    if new.is_empty() { Ok(()) } else { log.append(new).map(drop) }
+    if new.is_empty() { Ok(None) } else { log.append(new).map(|appended| Some(appended.last)) }
 }
 
 impl Report<'_> {

@@ -131,7 +131,7 @@ pub(in crate::cli) fn declare(
 }
 
 /// Which of `objects` are not in force, and why.
-fn unfit(ledger: &Ledger, objects: &[QuotaObject]) -> Vec<Fault> {
+pub(in crate::cli) fn unfit(ledger: &Ledger, objects: &[QuotaObject]) -> Vec<Fault> {
     let mut faults = Vec::new();
     let (names, Some(book)) = (ledger.names(), ledger.book()) else { return faults };
     let all: Vec<_> = objects.iter().collect();

@@ -66,6 +66,8 @@ const UNCONDITIONAL: [Kind; 6] = [
 ];
 /// The same, on the condition that the last decision is still the last, and not without it.
 const CONDITIONAL: [Kind; 1] = [Kind::PeriodClosed];
+/// Of these, what ends things that an observer at work still sees.
+const ENDING: [Kind; 3] = [Kind::ClusterRetired, Kind::PodStopped, Kind::WorkloadGone];
 /// Matters in which what somebody else appended meanwhile may change what is right.
 const MATTERS: [&str; 2] = ["quota", "cluster"];
 

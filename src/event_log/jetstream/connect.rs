@@ -54,8 +54,8 @@ pub struct Tls {
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// The usual stream.
-const STREAM: &str = "BIZRQ";
+/// The usual stream, and the name of an account's log whatever stream it is in by now.
+pub(super) const STREAM: &str = "BIZRQ";
 /// How long a request to the server may take, and how long an append goes without an acknowledgement: below the
 /// time-out of a webhook, above an election of three servers.
 const DEADLINE: Duration = Duration::from_secs(5);

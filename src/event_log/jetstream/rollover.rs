@@ -12,6 +12,7 @@
 use super::{
     OpenError, Options, StreamError,
     append::Appender,
+    connect::STREAM,
     reader::JetStreamReader,
     state::{self, DECISIONS, Shared},
     stream::{self, Use},
@@ -55,6 +56,8 @@ pub struct Rolled {
 const SEALED: &str = "bizrq.sealed";
 /// How often one looks for a stream that is being opened.
 const RETRY: Duration = Duration::from_millis(50);
+/// Streams of one log: one a day for some years.
+const MOST_ROLLED: usize = 1_000;
 
 impl Streams {
     pub(super) fn new(current: Shared) -> Self {
@@ -282,18 +285,38 @@ async fn open_one(beside: &Shared) -> Result<Option<Shared>, StreamError> {
     if found.message(1).await?.is_none() {
         return Ok(None);
     }
-    if found.base().await? == 0 {
-        let why = match beside.is_sealed() {
+    let named = &*beside.options.stream;
+    let is_meant =
+        found.base().await? != 0 && (named == STREAM || continues(&found, named).await?);
+    if !is_meant {
+        let is_there = !matches!(beside.end().await, Err(StreamError::Gone { .. }));
+        let why = match is_there && beside.is_sealed() {
             true => "it took the place of an ended log and does not continue it".to_owned(),
             false => format!(
-                "there is no stream {}, and an account of a server has one log, which is in {name}: name that one in the \
-                 address, or none",
-                beside.options.stream
+                "there is no stream {named}, and an account of a server has one log, which is in {name}: name that one in \
+                 the address, or none"
             ),
         };
         return Err(StreamError::Malformed { log: found.name, why });
     }
     Ok(Some(found))
+}
+
+/// Whether a stream continues the one of this name, as far back as the server has them.
+async fn continues(stream: &Shared, named: &str) -> Result<bool, StreamError> {
+    let mut name = previous(stream).await?;
+    // Names could lead in a circle where streams were made by hand.
+    for _ in 0..MOST_ROLLED {
+        let Some(before) = name else { return Ok(false) };
+        if before == named {
+            return Ok(true);
+        }
+        name = match previous(&stream.beside(&before)).await {
+            Err(StreamError::Gone { .. }) => None,
+            before => before?,
+        };
+    }
+    Ok(false)
 }
 
 /// The stream that `stream` continues, if the server still has it.

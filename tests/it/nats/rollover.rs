@@ -249,7 +249,22 @@ async fn without_the_stream_before_a_continued_log_says_what_is_missing() {
     let url = server.url();
     let said = tokio::task::spawn_blocking(move || bizrq(&["meter", "--log", &url])).await.unwrap();
     said.refused(4, "continues a log that ends at position 10");
-    let unknown = Options { stream: "GONE".to_owned(), ..Options::new(&server.url()) };
-    let found = JetStreamLog::open_read(unknown).await.unwrap();
-    assert_eq!(found.head().await.unwrap().position, 13, "it is found by its subjects");
+    // Another name is another log's: what is meant for that does not get into this one.
+    for (stream, is_known) in [("BIZRQ", true), ("NEXT", true), ("OTHER", false)] {
+        let named = || Options { stream: stream.to_owned(), ..Options::new(&server.url()) };
+        for opened in [JetStreamLog::open(named()).await, JetStreamLog::open_read(named()).await] {
+            match opened {
+                Ok(log) => assert!(is_known && log.head().await.unwrap().position == 13),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(!is_known && error.contains("there is no stream OTHER"), "{error}");
+                }
+            }
+        }
+    }
+    roll(&server, "LAST").await;
+    operator.delete_stream("NEXT").await.unwrap();
+    let named = Options { stream: "NEXT".to_owned(), ..Options::new(&server.url()) };
+    let log = JetStreamLog::open_read(named).await.unwrap();
+    assert_eq!(log.head().await.unwrap().position, 14, "it was continued");
 }

@@ -291,3 +291,27 @@ except OSError as error:
     assert_eq!(position(&process), before);
     process.end();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_lost_what_it_held_is_told_by_the_rows_that_were_made_of_it() {
+    let site = Site::new(HARD).with_usage().await;
+    let (log, kept, store) = (site.path("log"), site.path("kept"), site.path("store"));
+    fs::create_dir(&kept).unwrap();
+    for entry in fs::read_dir(&log).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), kept.join(entry.file_name())).unwrap();
+    }
+    let rows = ["--store", store.to_str().unwrap()];
+    let process = site.start_with(&rows).await;
+    let before = position(&process);
+    site.done(&adjust("it was faulty"));
+    process.wait_for_metric("bizrq_projection_position ", before + 1);
+    process.end();
+    // As from a backup of yesterday.
+    fs::remove_dir_all(&log).unwrap();
+    fs::rename(&kept, &log).unwrap();
+    let process = site.start_with(&rows).await;
+    let told = "the rows of the store were thrown away; the log was folded without them";
+    process.wait_until(told, || process.says(told));
+    assert_eq!(position(&process), before);
+    process.end();
+}

@@ -1,7 +1,8 @@
 //! The side of whoever holds the lock: it takes requests one by one, believes nothing in them, and appends.
 
 use super::{
-    CONDITIONAL, Head, LINE, MOST_BYTES, MOST_EVENTS, Reply, SOCKET, UNCONDITIONAL, kind, matter,
+    CONDITIONAL, ENDING, Head, LINE, MOST_BYTES, MOST_EVENTS, Reply, SOCKET, UNCONDITIONAL, kind,
+    matter,
 };
 use crate::{
     domain::event::{Position, TypeName},
@@ -40,6 +41,8 @@ pub struct Control {
     /// The user that this process runs as.
     owner: u32,
     in_time: Duration,
+    /// Sources that this process is itself: what it tells of them nobody else ends.
+    own: Vec<String>,
 }
 
 /// What was asked.
@@ -67,7 +70,13 @@ impl Control {
         // Who came before this line is asked who they are like everybody.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         let owner = fs::metadata(&path)?.uid();
-        Ok(Self { listener, path, owner, in_time: IN_TIME })
+        Ok(Self { listener, path, owner, in_time: IN_TIME, own: Vec::new() })
+    }
+
+    /// Refuses to end what these sources tell: an observer at work would go on, and find all of it still there.
+    #[must_use]
+    pub fn with_own(self, own: Vec<String>) -> Self {
+        Self { own, ..self }
     }
 
     /// Lets commands take `in_time` to say what they ask.
@@ -120,12 +129,12 @@ impl Control {
             return Err(format!("user {user} may not append; user {} may", self.owner));
         }
         let late = |_| format!("the request did not come within {:?}", self.in_time);
-        timeout(self.in_time, request(stream)).await.map_err(late)?
+        timeout(self.in_time, request(stream, &self.own)).await.map_err(late)?
     }
 }
 
 /// Reads a request; what is wrong with it.
-async fn request(stream: &mut UnixStream) -> Result<Request, String> {
+async fn request(stream: &mut UnixStream, own: &[String]) -> Result<Request, String> {
     let mut head = Vec::new();
     let mut reader = BufReader::new(stream);
     line(&mut reader, LINE, &mut head).await?;
@@ -148,6 +157,13 @@ async fn request(stream: &mut UnixStream) -> Result<Request, String> {
         let (Some(_), Decoded::Event(_)) = (known, decoded) else {
             return Err(wrong(format!("`{}` is not taken here", scanned.type_name)));
         };
+        if known.is_some_and(|kind| ENDING.contains(&kind))
+            && let Some(own) = own.iter().find(|own| **own == *scanned.source)
+        {
+            return Err(format!(
+                "{own} is observed by the process that has the log; start that one without it first"
+            ));
+        }
         events.push(NewEvent::copied(&scanned).map_err(|why| wrong(why.to_string()))?);
     }
     Ok(Request { head, events })

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::domain::{
-    event::{ClusterBound, Data, Event, EventId, PeriodClosed, PodRan, UsageAdjusted},
+    event::{
+        ClusterBound, ClusterRetired, Data, Event, EventId, PeriodClosed, PodRan, UsageAdjusted,
+    },
     time::Timestamp,
 };
 use crate::event_log::file::Options;
@@ -24,6 +26,7 @@ impl Held {
         let log = Arc::new(FileLog::open(dir.path(), &Options::default()).unwrap());
         log.append(vec![bound("first")]).await.unwrap();
         let control = Control::open(dir.path()).unwrap().with_time(Duration::from_millis(300));
+        let control = control.with_own(vec!["/clusters/east".to_owned()]);
         let (end, ended) = oneshot::channel();
         let served = Arc::clone(&log);
         let serving = tokio::spawn(async move {
@@ -61,8 +64,12 @@ async fn answer_on(stream: UnixStream) -> String {
 }
 
 fn event(data: Data<'_>) -> NewEvent {
+    told("/operators/test", data)
+}
+
+fn told(source: &'static str, data: Data<'_>) -> NewEvent {
     let (time, id) = (Timestamp::from_millis(1_800_000_000_000).unwrap(), EventId::default());
-    let (source, subject) = ("/operators/test".into(), "test".into());
+    let (source, subject) = (source.into(), "test".into());
     NewEvent::note(&Event { id, source, subject, time, recorded_at: time, data }).unwrap()
 }
 
@@ -95,6 +102,24 @@ fn lines(head: &str, events: &[NewEvent]) -> Vec<u8> {
         event.write_line(0, &mut hasher, &mut request);
     }
     request
+}
+
+#[tokio::test]
+async fn of_a_cluster_that_the_holder_observes_nothing_is_ended() {
+    let held = Held::new().await;
+    let retired = |source| {
+        let at = Timestamp::from_millis(1_700_000_000_000).unwrap();
+        told(source, Data::ClusterRetired(ClusterRetired { at }))
+    };
+    let beside = held.beside().await;
+    let refused = beside.append(vec![retired("/clusters/east")]).await.unwrap_err().to_string();
+    assert!(refused.contains("/clusters/east is observed by the process"), "{refused}");
+    assert_eq!(held.position().await, 1);
+    // To let its name go ends nothing; nor is another cluster the holder's matter.
+    let bound = told("/clusters/east", Data::ClusterBound(ClusterBound { uid: "".into() }));
+    beside.append(vec![bound]).await.unwrap();
+    held.beside().await.append(vec![retired("/clusters/west")]).await.unwrap();
+    assert_eq!(held.position().await, 3);
 }
 
 #[tokio::test]
